@@ -238,10 +238,10 @@ def run_input(made: Material, number: int) -> tuple[str, Ended]:
         for each in (folder, Path("out")):
             shutil.rmtree(each, ignore_errors=True)
         folder.mkdir()
-        path = folder / "failures.history"
-        path.write_bytes(mutated(rng.choice(made.histories), rng))
+        history = folder / "failures.history"
+        history.write_bytes(mutated(rng.choice(made.histories), rng))
         command = rng.choice(OF_HISTORIES)
-        command = command.format(folder if command.startswith("merge") else path)
+        command = command.format(folder if command.startswith("merge") else history)
     else:
         Path("input.jsonl").write_bytes(mutated(rng.choice(getattr(made, kind)), rng))
         commands = OF_PROFILES if kind == "profiles" else OF_TRACES

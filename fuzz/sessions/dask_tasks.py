@@ -8,6 +8,7 @@ worker to the session, which repeats the task; so nothing here tries anything tw
 from __future__ import annotations
 
 import pickle
+import shutil
 import socket
 import subprocess
 import sys
@@ -117,14 +118,14 @@ _over: set[str] = set()
 """The tokens of sessions that search no more, and of those that are over."""
 
 
-def run_and_report(plan: Plan, task: Task, topic: str, number: int) -> list[Message]:
-    """Run a task; messages before its end are also events of Dask's."""
+def run_and_report(plan: Plan, task: Task, topic: str, number: int) -> list[bytes]:
+    """Run a task; returns its pickled answers. Those before its end are also events of Dask's."""
     from distributed import get_worker
 
     def report(place: int, message: Message) -> None:
         get_worker().log_event(topic, (number, place, pickle.dumps(message)))
 
-    return run_task(plan, task, report)
+    return [*map(pickle.dumps, run_task(plan, task, report))]
 
 
 def run_task(plan: Plan, task: Task, report: Report = lambda _, __: None) -> list[Message]:
@@ -179,9 +180,13 @@ class PatientConnection(Connection):
 
 
 def serve(descriptor: int) -> None:
-    """The main function of the process."""
+    """The main function of the process. It removes its folder: Dask's worker may be killed."""
     connection = PatientConnection(descriptor)
-    worker.work(connection.recv(), connection)
+    plan = connection.recv()
+    try:
+        worker.work(plan, connection)
+    finally:
+        shutil.rmtree(plan.corpus, ignore_errors=True)
 
 
 def why_unable(plan: Plan, gcfuzz: str) -> str | None:

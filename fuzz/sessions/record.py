@@ -227,8 +227,9 @@ def _check(record: SessionRecord) -> None:
     """Raise ValueError if a range, a date or a duration is illegal."""
     for piece in record.pieces:
         try:
-            indices = range(*piece.chunks)
-        except (TypeError, ValueError) as problem:
+            start, stop, step = piece.chunks
+            indices = range(start, stop, step)
+        except ValueError as problem:
             raise ValueError(f"chunks are {piece.chunks}, not start, stop and step") from problem
         if indices[CHUNKS_MAX:]:
             raise ValueError(f"chunks are {piece.chunks}; there must be at most {CHUNKS_MAX:,}")

@@ -37,7 +37,7 @@ from fuzz.sessions.record import (
 from fuzz.sessions.session_events import Event, FailureReported, Finished, Listener, Progress
 from fuzz.sessions.worker import Canary, CanaryResult, Reduced, Reduction, Search, Searched, Task
 
-STOP_SECONDS = 10.0
+STOP_SECONDS = 8.0
 INTERRUPTED_SECONDS = 3.0
 """After an interrupt, the time to reduce one failure, and to reproduce it; less if more failures
 wait than fit into STOP_SECONDS."""

@@ -1,18 +1,22 @@
 """Corpora at an address: `s3://bucket/night`, or any other address that fsspec supports.
 
 A command works on a local copy of the corpus. It fetches the files first, and uploads what it adds
-when it ends; a session also uploads failures when it reports them. Messages show the address.
-Invariants: no file at the address is removed, and no trace is replaced; what cannot be uploaded
-stays in the local copy, and a message names it.
+when it ends; a session also uploads failures when it reports them. A thread uploads, and tries
+again, so that a session never waits for the store. Invariants: no file at the address is removed,
+and no trace is replaced. A message shows the address of a file only if the file is there. What
+cannot be uploaded stays in the local copy, and a message names it.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 import os
 import shutil
+import threading
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -21,9 +25,17 @@ import click
 from fuzz.problems import BadInputError
 
 if TYPE_CHECKING:
-    from fuzz.sessions.session_events import Event
+    from fuzz.sessions.session_events import Event, Listener
 
 UPLOAD_SECONDS = 10.0
+CALL_SECONDS = 60.0
+"""A call of the store that takes longer is given up, and made again."""
+RETRY_SECONDS, RETRY_SECONDS_MAX = 0.5, 30.0
+"""The first and the longest pause before a call is made again."""
+END_SECONDS, INTERRUPTED_SECONDS = 20.0, 4.0
+"""How long a command waits for uploads at its end, and after an interrupt."""
+HELD_SECONDS = 10.0
+"""After this time a failure is shown with its local path, if it is not uploaded."""
 SUFFIXES = {".jsonl", ".log", ".json", ".history"}
 """Of traces, complaints of programs, records, and histories."""
 REPLACED = {".json", ".history"}
@@ -45,6 +57,8 @@ class LocalCopy:
         """What the address names: the folder, or a file in it."""
         self._copied: dict[Path, int] = {}
         self._last_upload = time.monotonic()
+        self._end_seconds, self._end_by = END_SECONDS, math.inf
+        self._uploader = Uploader(self._put)
         try:
             self._fetch()
         except Exception as problem:  # Each kind of address has its own exceptions.
@@ -72,47 +86,158 @@ class LocalCopy:
             self._remote.get_file(f"{self._root}/{name}", str(path))
             self._copied[path] = path.stat().st_mtime_ns
 
-    def __call__(self, event: Event) -> None:
-        """Upload what a session has reported so far. `end` tries again what fails now."""
-        from fuzz.sessions.corpus import COMPLAINT_SUFFIX
+    def before(self, listener: Listener) -> Listener:
+        """A listener that uploads, and passes a failure on when it is at the address."""
+        held: deque[tuple[float, Event]] = deque()
+
+        def listen(event: Event) -> None:
+            from fuzz.sessions.record import INTERRUPTED
+            from fuzz.sessions.session_events import FailureReported, Finished
+
+            now = time.monotonic()
+            if now - self._last_upload > UPLOAD_SECONDS:
+                self._last_upload = now
+                self._add(self.folder.glob("sessions/*.json"))
+            if isinstance(event, FailureReported) and event.saved.path is not None:
+                self._add(_with_complaint(event.saved.path))
+                held.append((now, event))
+                return
+            if isinstance(event, Finished):
+                if event.stop_reason == INTERRUPTED:
+                    self._end_seconds = INTERRUPTED_SECONDS
+                self._end_by = now + self._end_seconds
+                self._uploader.wait(self._end_by)
+            while held and (
+                isinstance(event, Finished)
+                or self._is_there(held[0][1])
+                or now - held[0][0] > HELD_SECONDS
+            ):
+                listener(held.popleft()[1])
+            listener(event)
+
+        return listen
+
+    def _is_there(self, event: Event) -> bool:
         from fuzz.sessions.session_events import FailureReported
 
-        paths: list[Path] = []
-        if isinstance(event, FailureReported) and event.saved.path is not None:
-            paths = [event.saved.path, event.saved.path.with_suffix(COMPLAINT_SUFFIX)]
-        if time.monotonic() - self._last_upload > UPLOAD_SECONDS:
-            self._last_upload = time.monotonic()
-            paths += self.folder.glob("sessions/*.json")
-        with suppress(BadInputError):
-            self._upload(path for path in paths if path.exists())
+        assert isinstance(event, FailureReported)
+        assert event.saved.path is not None
+        return not self._uploader.missing & {*_with_complaint(event.saved.path)}
 
-    def _upload(self, paths: Iterable[Path]) -> None:
-        """Upload new files. Raises BadInputError."""
+    def _add(self, paths: Iterable[Path]) -> None:
+        self._uploader.add(path for path in paths if path.is_file())
+
+    def _put(self, path: Path) -> None:
+        """Upload a file, unless that is done, or it is still being written, or was removed."""
         from fuzz.sessions.corpus import PARTIAL
 
-        try:
-            for path in paths:
-                written = path.stat().st_mtime_ns
-                if PARTIAL not in path.suffixes and self._copied.get(path) != written:
-                    name = f"{self._root}/{path.relative_to(self.folder).as_posix()}"
-                    if path.suffix in REPLACED or not self._remote.exists(name):
-                        self._remote.makedirs(name.rpartition("/")[0], exist_ok=True)
-                        self._remote.put_file(str(path), name)
-                    self._copied[path] = written
-        except Exception as problem:  # Each kind of address has its own exceptions.
-            raise BadInputError(
-                f"{self.address}: cannot be written: {problem}; the files that are not there are "
-                f"in {self.folder}"
-            ) from problem
+        if PARTIAL in path.suffixes or not path.exists():
+            return
+        written = path.stat().st_mtime_ns
+        if self._copied.get(path) != written:
+            name = f"{self._root}/{path.relative_to(self.folder).as_posix()}"
+            if path.suffix in REPLACED or not self._remote.exists(name):
+                self._remote.makedirs(name.rpartition("/")[0], exist_ok=True)
+                self._remote.put_file(str(path), name)
+            self._copied[path] = written
+
+    def shown(self, text: str) -> str:
+        """The text with the address in place of the folder, unless the file is not there."""
+        if any(str(path) in text for path in self._uploader.missing):
+            return text
+        return text.replace(str(self.folder), self.address)
 
     def end(self) -> None:
         """Upload new files, and remove the folder. Raises BadInputError."""
+        self._add(sorted(self.folder.rglob("*")))
         try:
-            self._upload(path for path in sorted(self.folder.rglob("*")) if path.is_file())
-        except BadInputError:
-            del _local_copies[self.folder]
-            raise
+            self._uploader.wait(min(self._end_by, time.monotonic() + self._end_seconds))
+        finally:
+            if self._uploader.missing:
+                del _local_copies[self.folder]  # The message names the folder.
+                why = self._uploader.problem or "the store does not answer"
+                raise BadInputError(
+                    f"{self.address}: cannot be written: {why}; the files that are not there are "
+                    f"in {self.folder}"
+                )
         shutil.rmtree(self.folder)
+
+
+def _with_complaint(path: Path) -> tuple[Path, Path]:
+    from fuzz.sessions.corpus import COMPLAINT_SUFFIX
+
+    return path, path.with_suffix(COMPLAINT_SUFFIX)
+
+
+class Uploader:
+    """Uploads files one after another in a thread, each until that succeeds."""
+
+    def __init__(self, put: Callable[[Path], None]) -> None:
+        self._put = put
+        self._changed = threading.Condition()
+        self._waiting: dict[Path, None] = {}
+        self.problem: Exception | None = None
+        """Why the last call failed, if none has succeeded since."""
+        self._is_started = False
+
+    @property
+    def missing(self) -> set[Path]:
+        """The files that are not uploaded yet."""
+        with self._changed:
+            return {*self._waiting}
+
+    def add(self, paths: Iterable[Path]) -> None:
+        """Upload these files, too."""
+        with self._changed:
+            self._waiting.update(dict.fromkeys(paths))
+            if self._waiting and not self._is_started:
+                self._is_started = True
+                threading.Thread(target=self._work, daemon=True).start()
+            self._changed.notify_all()
+
+    def wait(self, until: float) -> None:
+        """Wait until all are uploaded, or until that time of the monotonic clock."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._waiting, timeout=max(0.0, until - time.monotonic())
+            )
+
+    def _work(self) -> None:
+        pause_seconds = RETRY_SECONDS
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._waiting))
+                path = next(iter(self._waiting))
+            problem = _within(CALL_SECONDS, functools.partial(self._put, path))
+            with self._changed:
+                self.problem = problem
+                del self._waiting[path]
+                if problem is not None:
+                    self._waiting[path] = None  # It comes last now.
+                self._changed.notify_all()
+            if problem is None:
+                pause_seconds = RETRY_SECONDS
+            else:
+                time.sleep(pause_seconds)
+                pause_seconds = min(2 * pause_seconds, RETRY_SECONDS_MAX)
+
+
+def _within(seconds: float, call: Callable[[], None]) -> Exception | None:
+    """Make a call; returns why it failed. One that takes longer is left alone in its thread."""
+    problems: list[Exception | None] = []
+
+    def run() -> None:
+        try:
+            call()
+        except Exception as problem:  # noqa: BLE001 - each kind of address has its own exceptions
+            problems.append(problem)
+        else:
+            problems.append(None)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return problems[0] if problems else TimeoutError(f"no answer for {seconds:.0f} s")
 
 
 class PathOrAddress(click.Path):
@@ -141,13 +266,14 @@ class PathOrAddress(click.Path):
         return copy.place
 
 
-def local_copies_at(folder: Path) -> list[LocalCopy]:
-    """The local copy in that folder, if there is one."""
-    return [each for at, each in _local_copies.items() if at == folder]
+def uploading(folder: Path, listener: Listener) -> Listener:
+    """The listener of a session, with that of the local copy in that folder, if there is one."""
+    copy = _local_copies.get(folder)
+    return listener if copy is None else copy.before(listener)
 
 
 def with_addresses(text: str) -> str:
     """The text with addresses in place of the folders of local copies."""
-    for folder, copy in _local_copies.items():
-        text = text.replace(str(folder), copy.address)
+    for copy in _local_copies.values():
+        text = copy.shown(text)
     return text

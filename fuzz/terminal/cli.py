@@ -25,7 +25,7 @@ import click
 from fuzz.files import FAILURES_FOLDER
 from fuzz.plain import counted, plain, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
-from fuzz.terminal.addresses import PathOrAddress, local_copies_at, with_addresses
+from fuzz.terminal.addresses import PathOrAddress, uploading, with_addresses
 from fuzz.terminal.standard_streams import Screen, in_columns, lost_output
 from fuzz.terminal.target_options import (
     PATH,
@@ -253,7 +253,7 @@ def _run_session(plan: Plan, address: str | None, earlier: SessionRecord | None)
     from fuzz.terminal.session_report import SessionReporter
 
     reporter = SessionReporter(Screen())
-    listeners: list[Listener] = [reporter, *local_copies_at(plan.corpus)]
+    listeners: list[Listener] = [uploading(plan.corpus, reporter)]
     if address is None:
         reporter(Started(plan, check_harness(plan.target)))
         return Session(plan, listeners, earlier).run()

@@ -40,6 +40,10 @@ class Build:
             choice = TargetChoice(None, attrs.evolve(choice.options, command=()))
         return self._make(choice.name_for(known.target), choice.options_for(trace.header))
 
+    def arguments_for(self, known: KnownFailure) -> list[str]:
+        """The arguments that replay a failure: tonight's, or else those of its session."""
+        return self._choice.arguments or [*known.options]
+
     def replayed(
         self, known: KnownFailure, trace: Trace, path: Path, *, is_always: bool
     ) -> Replayed:

@@ -80,7 +80,7 @@ def _cause(cause: NightCause, material: Material, folder: Path, build: Build) ->
     left_out = max(0, len(trace.actions) - ACTIONS_MAX)
     shown |= {
         "trace": href,
-        "command": shell_words(["gcfuzz", "replay", href, *first.known.options]),
+        "command": shell_words(["gcfuzz", "replay", href, *build.arguments_for(first.known)]),
         "actions": [describe_action(action) for action in trace.actions[left_out:]],
         "first": left_out + 1,
         "left_out": counted(left_out, "action") if left_out else "",

@@ -25,7 +25,7 @@ import pytest
 from fuzz.problems import BadInputError
 from fuzz.protocol.target import contract_of
 from fuzz.sessions import dask_tasks
-from fuzz.sessions.cluster import Cluster, DaskWorker, Inbox, connected
+from fuzz.sessions.cluster import Cluster, DaskWorker, Inbox, connected, plain_message
 from fuzz.sessions.compare import Before
 from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.dask_tasks import PatientConnection, TaskProcess, run_task, why_unable
@@ -34,8 +34,8 @@ from fuzz.sessions.worker import Candidates, Message, Search, Searched, Task
 from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.cli import run_command_line
 
-CLEAN, MISMATCH, UNFINISHED_MISMATCH = 0, 1, 5
-ENDED = Searched(SessionTotals(), is_whole=True)
+CLEAN, MISMATCH, BAD_INPUT, UNFINISHED_MISMATCH = 0, 1, 2, 5
+ENDED = pickle.dumps(Searched(SessionTotals(), is_whole=True))
 VERSION = version("gcfuzz")
 TARGET = "reference+one-sample-per-object"
 SESSION = ("run", "--target", TARGET, "--seed", "3", "--actions", "3000", "--corpus")
@@ -77,12 +77,14 @@ class Machines:
         self._stack.callback(process.kill)
         return process
 
-    def start_scheduler(self, port: str = "0") -> tuple[subprocess.Popen[str], str]:
+    def start_scheduler(
+        self, port: str = "0", *options: str, **environment: str
+    ) -> tuple[subprocess.Popen[str], str]:
         """A scheduler, and its address when it answers."""
         place = self.folder / "scheduler.json"
         place.unlink(missing_ok=True)
-        arguments = ("--scheduler-file", str(place), "--port", port, "--no-dashboard")
-        process = self.start("distributed.cli.dask_scheduler", *arguments)
+        arguments = ("--scheduler-file", str(place), "--port", port, "--no-dashboard", *options)
+        process = self.start("distributed.cli.dask_scheduler", *arguments, **environment)
         while not place.exists():
             time.sleep(0.05)
         return process, json.loads(place.read_text())["address"]
@@ -191,6 +193,41 @@ def test_a_worker_without_the_target_s_program_or_gcfuzz_gets_no_chunk(
     assert "another does its work again" not in printed
 
 
+@pytest.mark.slow
+def test_a_session_waits_for_the_first_worker_of_its_scheduler(
+    machines: Machines, tmp_path: Path
+) -> None:
+    scheduler, address = machines.start_scheduler()
+    plan = ("--target", "reference", "--seed", "1", "--actions", "300", "--corpus", str(tmp_path))
+    session = machines.start("fuzz", "run", *plan, "--cluster", address)
+    wait_for(scheduler, "Receive client connection")
+    machines.start_worker(address)
+    printed, _ = session.communicate()
+    assert session.returncode == CLEAN, printed
+
+
+@pytest.mark.slow
+def test_a_cluster_with_tls_needs_a_certificate(machines: Machines, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
+    made = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), *names)
+    subprocess.run(["openssl", *made, "-out", str(certificate)], check=True, capture_output=True)
+    tls = {"CA_FILE": certificate}
+    for who in ("SCHEDULER", "WORKER", "CLIENT"):
+        tls |= {f"{who}__CERT": certificate, f"{who}__KEY": key}
+    with_tls = {f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(path) for name, path in tls.items()}
+    _, address = machines.start_scheduler("0", "--protocol", "tls", **with_tls)
+    assert address.startswith("tls://")
+    machines.start_worker(address, **with_tls)
+    plan = ("--target", "reference", "--seed", "1", "--actions", "300", "--corpus", str(tmp_path))
+    ended = []
+    for environment in (with_tls, {}):
+        session = machines.start("fuzz", "run", *plan, "--cluster", address, **environment)
+        printed, _ = session.communicate()
+        ended.append((session.returncode, "see `gcfuzz help scale`" in printed))
+    assert ended == [(CLEAN, False), (BAD_INPUT, True)]
+
+
 # On a worker of Dask's.
 
 
@@ -264,6 +301,47 @@ def test_a_search_that_is_cut_off_has_its_failures(plan: Plan) -> None:
     assert isinstance(end, Searched)
     assert not end.is_whole
     assert run_task(plan, Search(plan.chunk(1))) == [Searched(SessionTotals(), is_whole=False)]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from fuzz.sessions.dask_tasks import TaskProcess
+from fuzz.sessions.plan import Plan
+print(TaskProcess(Plan("reference", "random", 1, 1, Path("corpus"))).folder, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_killed_worker_leaves_no_folder(unmeasured: dict[str, str]) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", KILLED],
+        check=False,
+        env=unmeasured,
+        capture_output=True,  # This waits for the process of its task, too.
+        text=True,
+    )
+    assert ran.returncode == -signal.SIGKILL
+    assert not Path(ran.stdout.strip()).exists()
+
+
+class Harmful:
+    """What runs code when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, ("true",)
+
+
+def test_a_message_that_is_not_plain_data_is_not_unpickled() -> None:
+    with pytest.raises(pickle.UnpicklingError, match=r"a worker sent posix.system"):
+        plain_message(pickle.dumps(Harmful()))
+
+
+def test_all_that_a_worker_sends_is_plain_data(plan: Plan) -> None:
+    answers = run_task(plan, Search(plan.chunk(9)))
+    assert [plain_message(pickle.dumps(each)) for each in answers] == answers
+    problem = plain_message(pickle.dumps(BadInputError("a problem")))
+    assert str(problem) == "a problem"
 
 
 def test_the_end_of_a_session_leaves_another_s_processes(plan: Plan) -> None:
@@ -419,7 +497,7 @@ class Late:
 
     def __init__(self) -> None:
         self.asked = 0
-        self.inbox, self.done = Inbox(), Future[list[Message]]()
+        self.inbox, self.done = Inbox(), Future[list[bytes]]()
 
     def able(self) -> list[str]:
         self.asked += 1
@@ -430,7 +508,7 @@ class Late:
     def list_again(self) -> None:
         pass
 
-    def submit(self, *task: object) -> tuple[Future[list[Message]], Inbox]:
+    def submit(self, *task: object) -> tuple[Future[list[bytes]], Inbox]:
         return self.done, self.inbox
 
 

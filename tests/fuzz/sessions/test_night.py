@@ -301,6 +301,7 @@ def test_a_night_beside_the_records_is_not_a_record(tmp_path: Path) -> None:
         ("{}", "is not a session's record of version 1"),
         ('{"bugs": []}', "engine is missing"),
         (json.dumps(record(pieces=[piece(chunks=(0, 2**64, 1))])), "at most 10,000,000"),
+        (json.dumps(record(pieces=[piece() | {"chunks": [0, 2]}])), "not start, stop and step"),
         (json.dumps(record(failure(length="3"))), "failures[0].length must be an integer"),
     ],
 )

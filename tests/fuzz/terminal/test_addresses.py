@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import fsspec  # type: ignore[import-untyped]  # It has no types.
 import pytest
@@ -15,10 +22,10 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
 from fuzz.replay import replay
 from fuzz.sessions.corpus import SavedFailure, shipped_traces
-from fuzz.sessions.plan import Plan
-from fuzz.sessions.session_events import FailureReported
+from fuzz.sessions.plan import Plan, SessionTotals
+from fuzz.sessions.session_events import Event, FailureReported, Progress
 from fuzz.targets import make_target
-from fuzz.terminal.addresses import LocalCopy
+from fuzz.terminal.addresses import LocalCopy, with_addresses
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT = range(3)
@@ -79,7 +86,9 @@ def test_no_name_leads_out_of_the_folder(there: dict[str, Any]) -> None:
     copy.end()
 
 
-def test_a_failure_is_uploaded_when_it_is_reported(there: dict[str, Any], trace: Trace) -> None:
+@pytest.fixture
+def reported(trace: Trace) -> Iterator[tuple[LocalCopy, FailureReported]]:
+    """A local copy with a failure that a session reports, and its complaint."""
     copy = LocalCopy(ADDRESS)
     path = copy.folder / "failure.jsonl"
     traces.write_to(trace, path)
@@ -88,18 +97,146 @@ def test_a_failure_is_uploaded_when_it_is_reported(there: dict[str, Any], trace:
     failure = replay(make_target(BUGGY), trace, "")
     assert failure is not None
     saved = SavedFailure(failure, path, 1, 1, chunk=0, reproduced=True)
-    copy(FailureReported(plan, saved))
-    assert {*there} == {"/night/failure.jsonl", "/night/failure.log"}
-    copy.end()
+    yield copy, FailureReported(plan, saved)
+    with suppress(BadInputError):
+        copy.end()
 
 
-def test_a_file_that_cannot_be_uploaded_stays_and_is_named(tmp_path: Path) -> None:
+PROGRESS = Progress(0.0, SessionTotals(), 1, 0, 0, 0.0, 0, 0)
+
+
+def test_a_failure_is_shown_when_it_is_at_the_address(
+    there: dict[str, Any], reported: tuple[LocalCopy, FailureReported]
+) -> None:
+    copy, event = reported
+    shown: list[set[str]] = []
+
+    def listen(passed: Event) -> None:
+        if passed is event:
+            shown.append({*there})
+            shown.append({with_addresses(str(event.saved.path))})
+
+    listener = copy.before(listen)
+    listener(event)
+    while not shown:
+        listener(PROGRESS)
+    assert shown == [{"/night/failure.jsonl", "/night/failure.log"}, {f"{ADDRESS}/failure.jsonl"}]
+
+
+def test_a_failure_that_cannot_be_uploaded_is_shown_where_it_is(
+    there: dict[str, Any],
+    reported: tuple[LocalCopy, FailureReported],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fuzz.terminal.addresses.HELD_SECONDS", 0.0)
+    copy, event = reported
+    monkeypatch.setattr(copy, "_remote", None)
+    shown: list[str] = []
+    listener = copy.before(lambda passed: shown.append(with_addresses(str(event.saved.path))))
+    listener(event)
+    listener(PROGRESS)
+    assert shown == [str(event.saved.path)] * 2
+
+
+def test_a_file_that_cannot_be_uploaded_stays_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.terminal.addresses.END_SECONDS", 0.2)
     (tmp_path / "file").touch()
     copy = LocalCopy(f"file://{tmp_path}/file/night")
     (copy.folder / "new.jsonl").touch()
     with pytest.raises(BadInputError, match=f"the files that are not there are in {copy.folder}"):
         copy.end()
     assert (copy.folder / "new.jsonl").exists()
+
+
+# A store that is stopped, killed, and started again.
+
+
+class Store:
+    """An S3 server with a bucket, at a port that stays the same."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self._port = server.getsockname()[1]
+        keys = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "a-test")
+        url = f"http://127.0.0.1:{self._port}"
+        region = {"AWS_DEFAULT_REGION": "us-east-1"}
+        self.environment = {**environment, **keys, **region, "AWS_ENDPOINT_URL": url}
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-p", str(self._port)],
+            env=self.environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stderr is not None
+        assert any("Running on" in line for line in self.process.stderr)
+        request = Request(f"http://127.0.0.1:{self._port}/bucket", method="PUT")
+        urlopen(request).close()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def session(self, *options: str) -> subprocess.Popen[str]:
+        """A session that has found a failure and saves it in the bucket."""
+        command = ["run", "--target", BUGGY, "--seed", "3", "--corpus", "s3://bucket/night"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fuzz", *command, *options],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert any("self-check" in line for line in process.stdout)
+        return process
+
+
+@pytest.fixture
+def store(unmeasured: dict[str, str]) -> Iterator[Store]:
+    store = Store(unmeasured)
+    yield store
+    store.end()
+
+
+@pytest.mark.slow
+def test_a_session_ends_while_its_store_is_stopped_and_names_what_is_not_there(
+    store: Store, tmp_path: Path
+) -> None:
+    store.environment["TMPDIR"] = str(tmp_path)
+    session = store.session("--time", "1h")
+    store.process.send_signal(signal.SIGSTOP)
+    assert session.stdout is not None
+    assert any("replay    gcfuzz replay /" in line for line in session.stdout)
+    session.terminate()
+    printed, _ = session.communicate()
+    assert session.returncode == BAD_INPUT, printed
+    [folder] = tmp_path.glob("gcfuzz-corpus-*")
+    assert f"the files that are not there are in {folder}" in printed
+    assert [*folder.glob("*.jsonl")]
+
+
+@pytest.mark.slow
+def test_a_store_that_is_killed_and_comes_back_has_all_failures(store: Store) -> None:
+    session = store.session("--actions", "3000")
+    store.end()
+    store.start()
+    printed, _ = session.communicate()
+    assert session.returncode == MISMATCH, printed
+    replayed = subprocess.run(
+        [sys.executable, "-m", "fuzz", "replay", "s3://bucket/night"],
+        env=store.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = {*re.findall(r"replay    gcfuzz replay s3://bucket/night/(\S+)", printed)}
+    assert found
+    assert [name for name in found if name not in replayed.stdout] == []
 
 
 def test_a_trace_is_replayed_from_its_address_and_messages_show_that(
