@@ -8,7 +8,6 @@
    parent goes on there. If the child dies, the parent dies in the same way. */
 
 #include <errno.h>
-#include <execinfo.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdint.h>
@@ -25,8 +24,6 @@
 
 #define INPUT_BYTES (1 << 20)
 #define ROOTS_MAX 4096
-#define FRAMES_MAX 64
-#define FRAMES_SHOWN 4
 #define COUNT_OF(array) ((long)(sizeof(array) / sizeof(*(array))))
 #define UNSET LONG_MIN
 
@@ -595,34 +592,6 @@ void gcfuzz_answer_contract(void)
 
 /* The next action. */
 
-#if defined(RPY_LL_ASSERT) && !defined(__SANITIZE_ADDRESS__)
-/* Write the backtrace of a crash, and its innermost functions in RPython in one line. An assertion
-   that fails names its function itself. */
-static void show_crash(int number)
-{
-    void *frames[FRAMES_MAX];
-    int count = backtrace(frames, FRAMES_MAX), shown = 0;
-    char **names = backtrace_symbols(frames, count);
-    backtrace_symbols_fd(frames, count, 2);
-    fputs("SUMMARY: ", stderr);
-    for (int index = 0; names && index < count && shown < FRAMES_SHOWN; index++) {
-        char *name = strstr(names[index], "(pypy_g_");
-        if (name)
-            fprintf(stderr, "%s%.*s", shown++ ? " < " : "", (int)strcspn(name + 8, "+)"), name + 8);
-    }
-    fputc('\n', stderr);
-    signal(number, SIG_DFL);
-    raise(number);
-}
-
-static void show_crashes(void)
-{
-    signal(SIGSEGV, show_crash), signal(SIGBUS, show_crash);
-}
-#else
-static void show_crashes(void) {}
-#endif
-
 static void die_as(int status)
 {
     flush_output();
@@ -657,7 +626,6 @@ static void begin_trace(char *line)
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         in_child = 1;
-        show_crashes();
         if (!is_right) {
             put_error("IllegalError: config has a setting that does not exist");
             is_broken = 1;

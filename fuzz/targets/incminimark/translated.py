@@ -296,6 +296,8 @@ def configure(gc, nursery_bytes, large_object_bytes):
     gc.allocate_nursery()
     # It fills what a minor collection leaves free, so that no reference into it looks right.
     gc.gc_nursery_debug = True
+    # Those of PYPY_GC_DEBUG have another size.
+    gc.debug_rotating_nurseries = lltype.nullptr(incminimark.NURSARRAY)
     if setting(SettingCode.moving_nursery) == 1:
         size = ROTATING_NURSERIES
         nurseries = lltype.malloc(incminimark.NURSARRAY, size, flavor="raw", track_allocation=False)

@@ -51,7 +51,7 @@ ASSERTIONS = "-O1 -g -fno-omit-frame-pointer -DRPY_ASSERT -DRPY_LL_ASSERT"
 SANITIZER, CHECKS = "-fsanitize=address", "PYPY_GC_DEBUG=2"
 BUILDS = {
     "release": RELEASE,
-    "debug": Build((f"CFLAGS={ASSERTIONS}", "LDFLAGS=-rdynamic"), (CHECKS,)),
+    "debug": Build((f"CFLAGS={ASSERTIONS}",), (CHECKS,)),
     # The mutator's own tables are never freed.
     "sanitized": Build(
         (f"CFLAGS={ASSERTIONS} {SANITIZER}", f"LDFLAGS={SANITIZER}", "ASAN_OPTIONS=detect_leaks=0"),

@@ -28,8 +28,11 @@ from fuzz.replay import replay
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.incminimark.find import COLLECTOR, find_python
 from fuzz.targets.incminimark.translation import (
+    BUILDS,
     LAUNCH,
+    RELEASE,
     TOOLS,
+    Build,
     content_of,
     launcher_command,
     translated,
@@ -117,12 +120,20 @@ def test_a_copy_without_a_barrier_is_found(options: TargetOptions, tmp_path: Pat
     text = module.read_text("utf-8")
     assert text.count(BARRIER) == 1
     module.write_text(text.replace(BARRIER, "        if length < 0:\n"), "utf-8")
-    [program] = translated(find_python(options.paths.get("python")), source, ("tests",))
-    command = (sys.executable, "-I", str(LAUNCH), str(program))
-    patched = ProcessTarget("incminimark-c", command, options.timeout_seconds, ONLY_MINOR)
+    patched = of_one_build(RELEASE, source, options, *ONLY_MINOR)
     failure = first_failure(_without_prebuilt_arrays(patched), 20_000)
     assert failure is not None
     assert "copy_array" in [name_of(type(each)) for each in failure.actions]
+
+
+def of_one_build(
+    build: Build, source: Path, options: TargetOptions, *without: str
+) -> ProcessTarget:
+    """The target with the tests' constants alone, which is half the translation."""
+    python = find_python(options.paths.get("python"))
+    [program] = translated(python, source.resolve(), ("tests",), build)
+    command = ("env", *build.at_run, sys.executable, "-I", str(LAUNCH), str(program))
+    return ProcessTarget("incminimark-c", command, options.timeout_seconds, without)
 
 
 @pytest.mark.slow
@@ -133,6 +144,21 @@ def test_the_same_session_finds_nothing_with_the_barrier(options: TargetOptions)
 
 def _without_prebuilt_arrays(target: Target) -> Changed:
     return Changed(target, prebuilt_arrays=0, shipped_constants=0)
+
+
+@pytest.mark.slow
+def test_a_debug_build_stops_at_an_assertion(options: TargetOptions) -> None:
+    debug = full(of_one_build(BUILDS["debug"], options.paths["source"], options))
+    path, trace = known_failure("copied-cards-beyond-end")
+    failure = replay(debug, trace, path.name)
+    assert failure is not None
+    assert "empty or negative range" in debug.complaint
+
+
+@pytest.mark.slow
+def test_a_debug_build_has_no_failure_without_copies_and_pins(options: TargetOptions) -> None:
+    debug = of_one_build(BUILDS["debug"], options.paths["source"], options, *WITH_FINDINGS)
+    assert first_failure(Changed(debug, shipped_constants=0), 5000) is None
 
 
 # Translated and untranslated.
@@ -156,9 +182,10 @@ class Recording(Changed):
 
 
 @pytest.mark.slow
-def test_both_collectors_answer_alike(options: TargetOptions) -> None:
+@pytest.mark.parametrize("seed", ["1", "2", "3", "4", "5"])
+def test_both_collectors_answer_alike(seed: str, options: TargetOptions) -> None:
     recording = Recording(stock(options, *WITH_FINDINGS))
-    assert first_failure(recording, 50_000) is None
+    assert first_failure(recording, 10_000, seed) is None
     untranslated = full(make_target("incminimark", options))
     for configuration, steps in recording.traces:
         config = {**configuration, **UNTRANSLATED}
