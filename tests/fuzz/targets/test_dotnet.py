@@ -44,7 +44,7 @@ from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.dotnet import bundle, diagnostics, find
 from fuzz.targets.dotnet.bundle import CarriedRuntime
-from fuzz.targets.dotnet.contract import COLLECTORS, as_documented, contract
+from fuzz.targets.dotnet.contract import COLLECTORS, as_documented, contract, layout_with
 from fuzz.targets.dotnet.diagnostics import Sampled
 from fuzz.targets.dotnet.driver import DotnetDriver
 from fuzz.targets.dotnet.find import COMPILER, HOW_TO_INSTALL, WHEEL, find_carrier, made_program
@@ -417,7 +417,7 @@ def test_a_long_session_predicts_every_sample(collector: int, target: FullTarget
 
 
 def test_contexts_are_not_documented() -> None:
-    implemented = contract("", (), (7, 8))
+    implemented = contract("", (), (7, 8), layout_with(8))
     promised = as_documented(implemented)
     assert (promised.sampling.counting, promised.sampling.distances) == (Bytes(), "random")
     assert promised.threads == implemented.threads
