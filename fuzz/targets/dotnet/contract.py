@@ -18,53 +18,36 @@ PERIOD_BYTES = 102_400
 NURSERY_BYTES = 2**16
 """About this many bytes of small objects are allocated from collection to collection."""
 CONTEXT_BYTES = 8192
-LARGE_ITEM_BYTES, SMALL_ITEM_BYTES = 2**15, 8
-"""A string is an array of large items, so that about half of them are sampled, or of small ones, so
-that its size can be the distance."""
-
-
-def layout_with(item_bytes: int) -> Layout:
-    """The sizes of objects, with items of strings of that size."""
-    return Layout(
-        kinds={
-            "node": KindLayout(type_index=1, fixed_bytes=40),
-            "string": KindLayout(type_index=2, fixed_bytes=24, item_bytes=item_bytes),
-            "array": KindLayout(type_index=3, fixed_bytes=24, item_bytes=8),
-        },
-        large_object_bytes=85_000,
-        word_bytes=8,
-        object_bytes_max=2**18,
-        nonmovable="ignored",
-    )
-
-
-ITEMS = Setting(
-    "string_item_bytes",
-    LARGE_ITEM_BYTES,
-    Range(SMALL_ITEM_BYTES, LARGE_ITEM_BYTES),
-    choices=(LARGE_ITEM_BYTES, *[SMALL_ITEM_BYTES] * 3),
+LAYOUT = Layout(
+    kinds={
+        "node": KindLayout(type_index=1, fixed_bytes=40),
+        "string": KindLayout(type_index=2, fixed_bytes=24, item_bytes=2**15),
+        "array": KindLayout(type_index=3, fixed_bytes=24, item_bytes=8),
+    },
+    large_object_bytes=85_000,
+    word_bytes=8,
+    object_bytes_max=2**18,
+    nonmovable="ignored",
 )
+"""A string is an array of large items, so that about half of them are sampled."""
 SETTINGS = (
     Setting("collector", 0, Range(0, len(COLLECTORS) - 1), choices=(*range(len(COLLECTORS)),)),
     Setting("sampler_seed", 1, Range(0, 2**62)),
-    ITEMS,
     Setting("threads", 1, Range(1, 3), choices=(1, 1, 2, 3)),
 )
 """The collector, by its number; the seed of the generators' states."""
 SETTINGS_AS_DOCUMENTED = (
-    *SETTINGS[:3],
+    *SETTINGS[:2],
     Setting("threads", 1, Range(1, 16), choices=(1, 3, 16, 16)),
 )
 PROMISED = ("samples", "minors", "size", "value", "identity", "graph")
 
 
-def contract(
-    version: str, actions: tuple[str, ...], seeds: tuple[int, ...], layout: Layout
-) -> Contract:
+def contract(version: str, actions: tuple[str, ...], seeds: tuple[int, ...]) -> Contract:
     """The contract if the threads' generators start from `seeds`."""
     return Contract(
         nursery_bytes=NURSERY_BYTES,
-        layout=layout,
+        layout=LAYOUT,
         actions=actions,
         observes=(*PROMISED, "outside", "at", "buffer", "ended", "offsets"),
         sampling=SamplingRule(

@@ -23,7 +23,6 @@ from fuzz.targets.dotnet.contract import (
     SETTINGS_AS_DOCUMENTED,
     as_documented,
     contract,
-    layout_with,
 )
 from fuzz.targets.dotnet.runtime import ENDED, Ask, MutatorAnswer, MutatorThread, Runtime, end_like
 from fuzz.targets.process.driver import CarryOut, Driver
@@ -87,9 +86,7 @@ class DotnetDriver(Driver):
         self._contexts: dict[MutatorThread, ThreadContext] = {}
         self.identities: dict[int, int] = {}
         self._has_failed = False
-        self._item_bytes = chosen["string_item_bytes"]
-        layout = layout_with(self._item_bytes)
-        stated = contract(f".NET {self.runtime.version}", self.actions, seeds, layout)
+        stated = contract(f".NET {self.runtime.version}", self.actions, seeds)
         return as_documented(stated) if self.is_as_documented else stated
 
     def perform(self, action: Action) -> Observation:
@@ -106,7 +103,7 @@ class DotnetDriver(Driver):
 
     def allocate(self, what: Ask, number: int) -> int:
         """The object's size."""
-        answer = self.thread.ask(what, number, self._item_bytes)
+        answer = self.thread.ask(what, number)
         has_collected = answer.collections != self.collections
         context = self._collected(answer)
         if not self.is_as_documented:

@@ -14,7 +14,7 @@ class Node
     public long number;
 }
 
-// A large item of a string. A small one is a long.
+// An item of a string.
 unsafe struct Item
 {
     fixed byte bytes[1 << 15];
@@ -96,7 +96,7 @@ unsafe class Mutator
         switch (asked[0])
         {
             case 0: made = new Node(); break;
-            case 1: made = asked[2] == 8 ? (object)new long[asked[1]] : new Item[asked[1]]; break;
+            case 1: made = new Item[asked[1]]; break;
             case 2: made = new object[asked[1]]; break;
         }
         Bounds(answer);

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from fuzz.problems import BadInputError
-from fuzz.targets.dotnet.contract import SMALL_ITEM_BYTES
 from fuzz.targets.dotnet.diagnostics import Sampled, SamplingSession, version_of
 
 MESSAGE = struct.Struct("<8q")
@@ -192,7 +191,6 @@ class Runtime:
             thread.ask(Ask.BOUNDS, thread.storage_end - self.context)
             for what in (Ask.ARRAY, Ask.STRING, Ask.NODE):
                 thread.ask(what, 2)
-            thread.ask(Ask.STRING, 2, SMALL_ITEM_BYTES)
             for what in (Ask.WRITE, Ask.READ, Ask.SET_NUMBER, Ask.HASH, Ask.COPY):
                 thread.ask(what, 2 if what is Ask.SET_NUMBER else 0)
             address = thread.ask(Ask.ROOTS) and thread.more[0]
