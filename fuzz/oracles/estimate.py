@@ -86,13 +86,15 @@ class EstimateOracle(Oracle):
         for hit in sampling.hits:
             if self._rule.estimates == "weight":
                 objects = hit.weight / max(counted_bytes, 1)
-            elif self._rule.estimates == "present_probability":
+            elif self._rule.estimates in ("itself", "present_probability"):
                 objects = 1
             else:
                 # A block that counts nothing is sampled only if a distance may be 0.
                 assert sampling.period_bytes
                 objects = one_over_chance(max(counted_bytes, 1), sampling.period_bytes)
-            self._stands_for[block] = objects, objects * block.size_bytes
+            is_itself = self._rule.estimates == "itself"
+            block_bytes = counted_bytes if is_itself else block.size_bytes
+            self._stands_for[block] = objects, objects * block_bytes
 
     def _check_profile(self, observation: Observation, period_bytes: int | None) -> None:
         roots = {*self._shadow.roots}

@@ -206,9 +206,10 @@ class SamplingRule:
     """The period with which sampling is on from the header on; 0 if it is off."""
     first_bytes: tuple[int | None, ...] = ()
     """Each thread's first distance, if it is not drawn like the others."""
-    estimates: Literal["none", "probability", "present_probability", "weight"] = "none"
+    estimates: Literal["none", "itself", "probability", "present_probability", "weight"] = "none"
     """What a sample of a block stands for in a profile.
 
+    itself: for one block of its counted bytes (gperftools' list).
     probability: one over the chance that a block of its counted bytes is sampled,
         1 - exp(-bytes/period) (jemalloc).
     present_probability: likewise, for the period when the profile is read; one with a period of

@@ -54,13 +54,14 @@ def contract(
             distances="gperftools",
             seeds=seeds,
             paused="placeholders",
+            estimates="itself",
             initial_period_bytes=chosen["period_bytes"],
             first_bytes=(PLACEHOLDER_BYTES, *[None] * (len(seeds) - 1)) if is_fresh else (),
             counting=LazySeeds(tuple(addresses)) if is_fresh else Bytes(),
         ),
         settings=SETTINGS,
         actions=actions,
-        observes=("samples", "size"),
+        observes=("samples", "size", "profile"),
     )
 
 
@@ -70,5 +71,7 @@ def as_documented(contract: Contract) -> Contract:
     Each requested byte is sampled with the same probability from the first byte on (the comment on
     `Sampler` in src/sampler.h). pprof relies on that.
     """
-    promised = attrs.evolve(contract.sampling, counts="requested", first_bytes=(), counting=Bytes())
-    return attrs.evolve(contract, sampling=promised)
+    promised = attrs.evolve(
+        contract.sampling, counts="requested", first_bytes=(), counting=Bytes(), estimates="none"
+    )
+    return attrs.evolve(contract, sampling=promised).without(("read_profile",))

@@ -11,8 +11,9 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import TextIO
+from typing import ClassVar, TextIO
 
+from fuzz.protocol import actions
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import Target
 from fuzz.targets.allocators.block_driver import BlockDriver
@@ -24,6 +25,7 @@ from fuzz.targets.gperftools.contract import (
     contract,
 )
 from fuzz.targets.gperftools.gperftools_library import LIBRARY, Library, LibrarySampler
+from fuzz.targets.process.driver import CarryOut
 from fuzz.targets.process.serve import serve
 
 ASK = 0xFFFFFFFF
@@ -36,6 +38,10 @@ class GperftoolsDriver(BlockDriver[Library, LibrarySampler]):
 
     settings = SETTINGS
     block_bytes_max = BLOCK_BYTES_MAX
+    CARRY_OUT: ClassVar[CarryOut] = {
+        **BlockDriver.CARRY_OUT,
+        actions.ReadProfile: lambda driver, each: driver.read_profile(each.thread),
+    }
 
     def __init__(self, name: str, library_name: str = LIBRARY) -> None:
         super().__init__(name, library_name)
@@ -87,6 +93,10 @@ class GperftoolsDriver(BlockDriver[Library, LibrarySampler]):
     def forget(self, address: int) -> None:
         self._live_samples -= address in self._sampled
         self._sampled.discard(address)
+
+    def read_profile(self, thread: int) -> list[int]:
+        sizes = self.library.live_samples(self.samplers[thread])
+        return [len(sizes), sum(map(self.library.counted_bytes, sizes))]
 
     def pause(self) -> None:
         self.library.period_bytes = 0

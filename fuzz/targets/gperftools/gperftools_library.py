@@ -98,6 +98,9 @@ class Library(Allocator):
             self._pick = declared(
                 library, "_ZN8tcmalloc7Sampler21PickNextSamplingPointEv", ctypes.c_ssize_t, pointer
             )
+            self._class_of = declared(
+                library, "tc_nallocx", ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int
+            )
             self._read = declared(
                 library,
                 "_ZN22TCMallocImplementation15ReadStackTracesEPi",
@@ -141,6 +144,11 @@ class Library(Allocator):
                 self.free(listed)
         finally:
             sampler.bytes_until = before
+
+    def counted_bytes(self, requested_bytes: int) -> int:
+        """What a block counts: its class, or what was requested beyond all classes."""
+        is_large = requested_bytes > SIZE_CLASSES[-1]
+        return requested_bytes if is_large else int(self._class_of(requested_bytes, 0))
 
     def sampler_of_this_thread(self) -> LibrarySampler:
         """The calling thread's sampler. Raises BadInputError if it cannot be found."""

@@ -28,7 +28,8 @@ _BUILT_WITH = {
 """The fields of libraries that have an optional collector."""
 BUFFER_BYTES, WASTE_SHARE, WASTE_INCREMENT_WORDS = 2048, 8, 128
 RESERVE_BYTES = 192
-"""What a buffer keeps free on every processor: as little as possible. No buffer is smaller."""
+"""What a buffer keeps free on every processor, if its settings are chosen: as little as possible.
+No buffer is smaller."""
 COMPACT_HEADERS = "UseCompactObjectHeaders"
 _HEAPS = {
     SERIAL: ("-XX:+UseSerialGC",),
@@ -62,11 +63,7 @@ _HEAP_MIB = {ZGC: 256, SHENANDOAH: 48, EPSILON: 512}
 """So large that no cycle of ZGC starts by itself, and that no trace fills Epsilon's heap."""
 HEAP_MIB = 24
 _FLAGS = (
-    *("-XX:-ResizeTLAB", f"-XX:MinTLABSize={RESERVE_BYTES}"),
-    *("-XX:AllocatePrefetchDistance=0", "-XX:AllocatePrefetchLines=1"),
-    f"-XX:AllocatePrefetchStepSize={RESERVE_BYTES // 3}",
-    f"-XX:TLABRefillWasteFraction={WASTE_SHARE}",
-    f"-XX:TLABWasteIncrement={WASTE_INCREMENT_WORDS}",
+    *("-XX:-ResizeTLAB", f"-XX:TLABRefillWasteFraction={WASTE_SHARE}"),
     # The same for any number of processors.
     "-XX:ActiveProcessorCount=2",
     *("-XX:-UseDynamicNumberOfCompilerThreads", "-XX:-UseDynamicNumberOfGCThreads"),
@@ -75,6 +72,12 @@ _FLAGS = (
     # No files, no signal handlers, no output.
     *("-XX:-UsePerfData", "-XX:+ErrorFileToStderr", "-XX:+DisplayVMOutputToStderr", "-Xrs"),
 )
+_PREDICTED_BUFFERS = (
+    *(f"-XX:MinTLABSize={RESERVE_BYTES}", "-XX:AllocatePrefetchDistance=0"),
+    *("-XX:AllocatePrefetchLines=1", f"-XX:AllocatePrefetchStepSize={RESERVE_BYTES // 3}"),
+    f"-XX:TLABWasteIncrement={WASTE_INCREMENT_WORDS}",
+)
+"""The limit of a buffer's waste grows so much that sessions reach it."""
 OBJECT_BYTES_MAX = 2**18
 """Less than half a region of G1's."""
 
@@ -143,6 +146,10 @@ def flags_for(chosen: Mapping[str, int]) -> tuple[str, ...]:
         flags += [f"-Xms{heap_mib}m", f"-Xmn{scale * _YOUNG_KIB[collector]}k"]
     buffer_bytes = chosen.get("buffer_bytes", BUFFER_BYTES)
     flags += [f"-XX:TLABSize={buffer_bytes}"] if buffer_bytes else ["-XX:-UseTLAB"]
+    if "buffer_bytes" in chosen:
+        flags += _PREDICTED_BUFFERS
+    else:
+        flags += [f"-XX:MinTLABSize={BUFFER_BYTES}", "-XX:TLABWasteIncrement=4"]
     if chosen.get("pointer_bytes") == WORD_BYTES:
         flags.append("-XX:-UseCompressedOops")
     match chosen.get("header_bytes"):

@@ -8,7 +8,7 @@ from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule
 from fuzz.protocol.counting import Buffers
 from fuzz.targets.hotspot.collectors import SETTINGS_AS_DOCUMENTED
 
-PERIODS = Range(0, 2**31 - 16, 16)
+PERIODS = Range(0, 2**31 - 8, 8)
 PROMISED_PERIODS = SETTINGS_AS_DOCUMENTED[-1]
 PROMISED = ("samples", "minors", "size", "value", "alive", "identity", "graph")
 OBSERVES = (*PROMISED, "at", "seed")

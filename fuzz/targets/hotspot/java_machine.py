@@ -246,8 +246,8 @@ class JavaMachine:
         self, _: int, env: int, thread: int, reference: int, kind: int, size_bytes: int
     ) -> None:
         address = int(self.jni.GetLongField(env, thread, self.names.eetop))
-        held = (int(self.jni.NewGlobalRef(env, each)) for each in (reference, kind))
-        self.samples.append(Sample(env, address, *held, size_bytes))
+        held, held_kind = (int(self.jni.NewGlobalRef(env, each)) for each in (reference, kind))
+        self.samples.append(Sample(env, address, held, held_kind, size_bytes))
         if self.called_back is not None:
             self.called_back(env, reference)
 

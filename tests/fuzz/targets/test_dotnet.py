@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -17,8 +18,11 @@ import attrs
 import psutil
 import pytest
 from target_helpers import CLEAN, Changed, carried_out, first_failure
+from typing_extensions import override
 
+from fuzz.oracles.counting.contexts import ContextClock
 from fuzz.oracles.counting.distances.dotnet import Dotnet
+from fuzz.oracles.counting.expected import ExpectedSample, Request
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.protocol.actions import (
@@ -39,6 +43,7 @@ from fuzz.protocol.actions import (
     WriteNumber,
 )
 from fuzz.protocol.counting import Bytes
+from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
@@ -53,6 +58,7 @@ from fuzz.terminal.cli import run_command_line
 
 AS_DOCUMENTED = "dotnet-as-documented"
 PERIOD = 102_400
+NODE_BYTES = 40
 ON, OFF = EnableSampling(PERIOD), DisableSampling()
 
 
@@ -189,6 +195,47 @@ def test_a_sample_is_taken_at_the_end_of_the_distance(target: FullTarget) -> Non
     items = offset // 2**15 + 1
     *_, sampled = carried_out(target, [ON, AllocateString(items)])
     assert (sampled.samples, sampled.offsets) == (1, [offset])
+
+
+def distances_of(sampler_seed: int) -> tuple[int, int]:
+    """The first two distances of a trace."""
+    generator = Dotnet(contract_seed(sampler_seed))
+    return generator.draw(PERIOD), generator.draw(PERIOD)
+
+
+def contract_seed(sampler_seed: int) -> int:
+    return Random(sampler_seed).getrandbits(64)
+
+
+class EndsEarly(ContextClock):
+    """An object that ends right before the sampled byte ends the distance."""
+
+    @override
+    def _allocate(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
+        is_exact = request.size_bytes == self.until_bytes
+        hits = super()._allocate(request, observation)
+        if is_exact and request.period_bytes:
+            self._draw(request.period_bytes)
+        return hits
+
+
+@pytest.mark.parametrize("clock", [ContextClock, EndsEarly])
+def test_an_object_may_end_right_before_the_sampled_byte(
+    clock: type[ContextClock], target: FullTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node begins a context, the array takes the whole distance, and the next node is due."""
+    monkeypatch.setattr("fuzz.oracles.counting.contexts.ContextClock", clock)
+    seed, bytes_left = next(
+        (seed, second)
+        for seed in range(10_000)
+        for first, second in [distances_of(seed)]
+        if first >= NODE_BYTES and second % 8 == 0 and 24 <= second < 4096
+    )
+    trace = [ON, AllocateNode(1), AllocateArray((bytes_left - 24) // 8), AllocateNode(2)]
+    counted = Changed(target)
+    failure = run_actions(counted, {"sampler_seed": seed}, trace)
+    assert counted.samples == 1
+    assert (failure is None) == (clock is ContextClock)
 
 
 def test_a_trace_has_the_same_samples_after_any_other(target: FullTarget) -> None:

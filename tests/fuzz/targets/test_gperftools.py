@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from target_helpers import MISMATCH, ROOT, first_failure
+from target_helpers import MISMATCH, ROOT, carried_out, first_failure
 
 from fuzz.oracles.counting.distances.gperftools import Gperftools
 from fuzz.problems import BadInputError
@@ -27,6 +27,7 @@ from fuzz.protocol.actions import (
     Free,
     Malloc,
     PauseSampling,
+    ReadProfile,
     Realloc,
     ResumeSampling,
     SetPeriod,
@@ -234,6 +235,16 @@ def test_a_sampled_block_that_stays_is_still_a_sample(target: GperftoolsDriver) 
     listed = target.library.live_samples(target.samplers[0])
     target.perform(Free(0))
     assert (listed, target.library.live_samples(target.samplers[0])) == ([1024], [])
+
+
+def test_the_profile_has_the_living_samples(target: GperftoolsDriver) -> None:
+    """It lists what was requested, and the driver adds up what counts."""
+    target.start({"period_bytes": 1})
+    sizes = (1, 3000, 300_000)
+    actions = [*map(Malloc, sizes), Free(1), ReadProfile()]
+    *sampled, _, read = carried_out(target, actions)
+    assert [each.samples for each in sampled] == [1, 1, 1]
+    assert read.profile == [2, 8 + 300_000]
 
 
 def test_a_new_period_does_not_change_the_present_distance(target: GperftoolsDriver) -> None:

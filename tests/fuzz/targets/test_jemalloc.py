@@ -364,17 +364,24 @@ def test_the_reference_samples_the_same_blocks(target: Target) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lg_period", [0, 4, 9, 12, 19])
-def test_every_stack_of_a_dump_is_predicted(ask: Ask, lg_period: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lg_period", "reset_after"), [(0, 0), (4, 0), (9, 0), (12, 0), (19, 0), (4, 9000), (12, 9000)]
+)
+def test_every_stack_of_a_dump_is_predicted(
+    ask: Ask, lg_period: int, reset_after: int, tmp_path: Path
+) -> None:
+    """The living and all blocks of each, after frees, since the last reset."""
     source = random.Random(lg_period)
     sites = [(0x1000 + site, 0x2000 + 16 * site, 0x3000) for site in range(7)]
     calls = list(drawn_calls(source, len(sites), 20_000))
     script = """
-calls, sites, lg_period, path = data
+calls, sites, lg_period, path, reset_after = data
 jemalloc.reset(lg_period)
 sampler.begin(1)
 blocks = []
-for size, site, freed in calls:
+for number, (size, site, freed) in enumerate(calls):
+    if number == reset_after:
+        jemalloc.reset(lg_period)
     jemalloc.stack = sites[site]
     blocks.append(sampler.allocate(lambda: jemalloc.malloc(size))[0])
     if freed is not None:
@@ -383,9 +390,9 @@ jemalloc._set("prof.dump", c_char_p(path.encode()))
 answer = None
 """
     path = tmp_path / "dump"
-    ask(script, [calls, sites, lg_period, str(path)])
+    ask(script, [calls, sites, lg_period, str(path), reset_after])
     dump = heap_v2_reading.read(path.read_text(encoding="utf-8"))
-    expected = dump_of(calls, sites, 2**lg_period)
+    expected = dump_of(calls, sites, 2**lg_period, reset_after)
     assert dump == heap_v2_reading.read(heap_v2.write(expected, 2**lg_period, ""))
     assert len(dump.stacks) == len(sites)
 
@@ -404,16 +411,23 @@ def drawn_calls(source: random.Random, sites: int, count: int) -> Iterator[Call]
 
 
 def dump_of(
-    calls: Sequence[Call], sites: Sequence[tuple[int, ...]], period_bytes: int
+    calls: Sequence[Call], sites: Sequence[tuple[int, ...]], period_bytes: int, reset_after: int
 ) -> dict[tuple[str | int, ...], heap_v2.DumpedStack]:
-    """The estimates of each stack, according to the distances of the seed."""
+    """The estimates of each stack, according to the distances of the seed.
+
+    A reset drops all samples, and the present distance goes on.
+    """
     layout = contract((), 1, (1,)).layout
     distances = Distances(1)
     until_bytes = distances.draw(period_bytes)
     blocks: list[tuple[int, int, bool]] = []
     live: dict[int, list[int]] = defaultdict(list)
     allocated: dict[int, list[int]] = defaultdict(list)
-    for size, site, freed in calls:
+    for number, (size, site, freed) in enumerate(calls):
+        if number == reset_after:
+            blocks = [(room, site, False) for room, site, _ in blocks]
+            live.clear()
+            allocated.clear()
         room = layout.room_bytes(size)
         is_sampled = room >= until_bytes
         until_bytes = distances.draw(period_bytes) if is_sampled else until_bytes - room
