@@ -214,7 +214,9 @@ class JfrDriver(HotspotDriver):
         after = self._recorder.time(env)
         if self._is_on:
             kind = self._kinds[str(action.kind)]
-            unsettled = Unsettled(before, after, self._numbers[action.thread], kind, self.observation)
+            unsettled = Unsettled(
+                before, after, self._numbers[action.thread], kind, self.observation
+            )
             self._unsettled.append(unsettled)
         if self._reports_buffers:
             self._observe_size(start, self.collections != collections)

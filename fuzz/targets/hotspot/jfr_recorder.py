@@ -103,7 +103,12 @@ class Recorder:
 
     def _find_numbering(self) -> tuple[Callable[..., int], int, int]:
         """The method for a thread's number; up to 21 it belongs to the only object of its class."""
-        get, more, env, jni = (b"getThreadId", b"(Ljava/lang/Thread;)J"), self._more, self._env, self._jni
+        get, more, env, jni = (
+            (b"getThreadId", b"(Ljava/lang/Thread;)J"),
+            self._more,
+            self._env,
+            self._jni,
+        )
         method = jni.GetStaticMethodID(env, self._internals, *get)
         if method is not None:
             return more.CallStaticLongMethodA, self._internals, method
