@@ -28,8 +28,14 @@ from fuzz.protocol.counting import RetiredBuffers
 from fuzz.protocol.observation import Observation
 
 PERIOD, BIRTH = 100, 8
-SIZES = {"desired_bytes": 108, "least_bytes": 16, "reserve_bytes": 8, "waste_bytes": 16}
-WAY = RetiredBuffers(**SIZES, waste_increment_bytes=8, birth_bytes=BIRTH)
+WAY = RetiredBuffers(
+    desired_bytes=108,
+    least_bytes=16,
+    reserve_bytes=8,
+    waste_bytes=16,
+    waste_increment_bytes=8,
+    birth_bytes=BIRTH,
+)
 LAYOUT = Layout(
     kinds={"node": KindLayout(1, 32), "string": KindLayout(2, 16, 1)},
     large_object_bytes=2**20,

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pytest
-from target_helpers import ROOT, Changed, changed, first_failure, java_folder
+from target_helpers import Changed, changed, first_failure, java_folder
 
-from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
     Action,
     AllocateString,
@@ -24,7 +22,6 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.target import FullTarget, full
-from fuzz.replay import replay
 from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
 
@@ -34,7 +31,8 @@ SAMPLES_MIN = 2000
 SESSION_SECONDS = 60.0
 EACH, ONE, ALWAYS = range(3)
 SETTINGS = {"collector": 0, "buffer_bytes": 2048, "waste_share": 8}
-FAILURES = sorted((ROOT / "corpus" / "hotspot-jfr").glob("*.jsonl"))
+NARROWED = {"threads": 1, "node_longs": 0, "string_item_bytes": 1}
+"""One thread and small nodes, so that differences are frequent and sessions short."""
 
 
 def jfr(version: str, name: str = JFR) -> FullTarget:
@@ -42,9 +40,19 @@ def jfr(version: str, name: str = JFR) -> FullTarget:
     return full(make_target(name, options))
 
 
-def weights_of(version: str, actions: list[Action], recordings: int) -> list[list[int]]:
+@pytest.fixture(scope="module")
+def jfr_25() -> FullTarget:
+    return jfr("25")
+
+
+@pytest.fixture(scope="module")
+def documented() -> FullTarget:
+    return jfr("25", AS_DOCUMENTED)
+
+
+def weights_of(target: FullTarget, actions: list[Action], recordings: int) -> list[list[int]]:
     """The weights that each action has, all of them predicted."""
-    run = Run(jfr(version), {**SETTINGS, "recordings": recordings})
+    run = Run(target, {**SETTINGS, "recordings": recordings})
     return [run.step(action).weights for action in actions]
 
 
@@ -64,19 +72,19 @@ ON_OFF_ON = [EnableSampling(2048), *[STRING] * 4, DisableSampling(), *[STRING] *
 @pytest.mark.parametrize(("version", "counts_all"), [("17", False), ("25", True)])
 def test_a_second_recording_may_count_all_bytes_again(version: str, counts_all: bool) -> None:
     actions = [*ON_OFF_ON, EnableSampling(2048), *[STRING] * 4]
-    weights = weights_of(version, actions, EACH)
+    weights = weights_of(jfr(version), actions, EACH)
     first, second = chain(*weights[:5]), [*chain(*weights[12:])]
     assert (second[0] > 10_000) == counts_all
     assert sum(first) < 5000
 
 
 @pytest.mark.slow
-def test_a_switched_event_counts_the_bytes_while_it_was_off() -> None:
-    weights = weights_of("25", [*ON_OFF_ON, EnableSampling(2048), *[STRING] * 4], ONE)
+def test_a_switched_event_counts_the_bytes_while_it_was_off(jfr_25: FullTarget) -> None:
+    weights = weights_of(jfr_25, [*ON_OFF_ON, EnableSampling(2048), *[STRING] * 4], ONE)
     assert next(chain(*weights[12:])) > 6000
 
 
-def buffers(**changes: Any) -> Callable[[Contract], Contract]:
+def change(**changes: Any) -> Callable[[Contract], Contract]:
     return lambda right: changed(right, **changes)
 
 
@@ -98,8 +106,8 @@ MISTAKES: Mapping[str, Mapping[str, Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_in_the_contract_is_found(mistake: str) -> None:
-    target = Changed(jfr("25"), buffers(**MISTAKES[mistake]), **SETTINGS)
+def test_a_mistake_in_the_contract_is_found(mistake: str, jfr_25: FullTarget) -> None:
+    target = Changed(jfr_25, change(**MISTAKES[mistake]), **SETTINGS, **NARROWED)
     failure = first_failure(target, 20_000)
     assert failure is not None
     assert failure.oracle in {"sampling", "places"}
@@ -114,25 +122,17 @@ def test_a_mistake_in_the_contract_is_found(mistake: str) -> None:
     [(EACH, "thread_weights"), (ONE, "thread_weights"), (ALWAYS, "kind_weights")],
     ids=["first weight", "off and on", "large objects"],
 )
-def test_a_session_under_the_documented_contract_finds(recordings: int, field: str) -> None:
+def test_a_session_under_the_documented_contract_finds(
+    recordings: int, field: str, documented: FullTarget
+) -> None:
     settings = {**SETTINGS, "buffer_bytes": 16384, "waste_share": 64, "recordings": recordings}
-    target = Changed(jfr("25", AS_DOCUMENTED), node_longs=0, string_item_bytes=1, **settings)
+    target = Changed(documented, change(), **NARROWED, **settings)
     failure = first_failure(target, 20_000)
     assert failure is not None
     assert failure.field == field
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", FAILURES, ids=lambda path: path.stem)
-def test_a_finding_replays(path: Path) -> None:
-    trace = traces.read(path)
-    failure = replay(jfr("25", AS_DOCUMENTED), trace, path.name)
-    assert failure is not None
-    assert failure.oracle == "weights"
-
-
-@pytest.mark.slow
-def test_a_thread_that_samples_all_it_allocates_is_right() -> None:
-    """Nothing is left over when the buffer of each object is retired after it."""
+def test_each_retired_buffer_is_counted_once(jfr_25: FullTarget) -> None:
     actions = [EnableSampling(2048), *[STRING, CollectFull()] * 20]
-    assert run_actions(jfr("25"), {**SETTINGS, "recordings": ONE}, actions) is None
+    assert run_actions(jfr_25, {**SETTINGS, "recordings": ONE}, actions) is None
