@@ -112,8 +112,7 @@ class JfrDriver(HotspotDriver):
         for _ in range(2):
             self._recorder.start(is_on=True)
             self._threads.run(1, self._allocate_probe)
-            samples = self._recorder.stop()
-            weights.append([each.weight for each in samples if each.thread == self._numbers[0]])
+            weights.append([each.weight for each in self._recorder.stop([self._numbers[0]])])
         first, second = weights
         if not (first and second):
             raise BadInputError("this JVM records no samples of allocations")
@@ -214,12 +213,9 @@ class JfrDriver(HotspotDriver):
         before = self._recorder.time(env)
         answer = entry(self, action)
         after = self._recorder.time(env)
-        if self._is_on:
-            kind = self._kinds[str(action.kind)]
-            unsettled = Unsettled(
-                before, after, self._numbers[action.thread], kind, self.observation
-            )
-            self._unsettled.append(unsettled)
+        if self._recorder.is_running:
+            kind, thread = self._kinds[str(action.kind)], self._numbers[action.thread]
+            self._unsettled.append(Unsettled(before, after, thread, kind, self.observation))
         if self._reports_buffers:
             self._observe_size(start, self.collections != collections)
         return answer
@@ -252,9 +248,8 @@ class JfrDriver(HotspotDriver):
     def settle(self) -> None:
         """End the recording, and give each allocation its samples."""
         if self._recorder.is_running:
-            for sample in self._recorder.stop():
-                if sample.thread in self._ever_attached:
-                    self._attribute(sample)
+            for sample in self._recorder.stop(self._ever_attached):
+                self._attribute(sample)
         self._unsettled.clear()
 
     def _attribute(self, sample: AllocationSample) -> None:
