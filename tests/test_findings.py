@@ -129,7 +129,7 @@ def test_the_upstream_status_has_a_source(page: str) -> None:
 
 
 def test_each_page_has_its_own_reproducer() -> None:
-    shared = {"hotspot/Makefile", "hotspot/Sampler.java", "hotspot/sampler.c"}
+    shared = {"hotspot/Makefile", "hotspot/Sampler.java", "hotspot/Jfr.java", "hotspot/sampler.c"}
     files = {
         str(path.relative_to(REPRODUCERS)) for path in REPRODUCERS.rglob("*") if path.is_file()
     }

@@ -18,8 +18,8 @@ from fuzz.protocol.counting.way import Way
 WAYS: dict[str, type[Way]] = {
     way.by: way
     for way in (
-        *(Bytes, Contexts, Buffers, RetiredBuffers),
-        *(Streams, NetBytes, ProfileRate, LazySeeds),
+        *(Bytes, Contexts, Buffers, Streams),
+        *(NetBytes, ProfileRate, LazySeeds, RetiredBuffers),
     )
 }
 """Each way's class, by its name in contracts."""

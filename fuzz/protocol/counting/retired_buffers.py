@@ -26,8 +26,12 @@ class RetiredBuffers(Way):
     by = "retired_buffers"
     has_local_buffers = True
     needs: ClassVar = {
-        **{"distances": "period", "crosses": "at", "weights": "since", **ONE_DRAW},
-        **{"enabling": "draws", "paused": "stopped"},
+        "distances": "period",
+        "crosses": "at",
+        "weights": "since",
+        "enabling": "draws",
+        "paused": "stopped",
+        **ONE_DRAW,
     }
     excludes = frozenset({"limit", "offsets", "set_callback"})
 

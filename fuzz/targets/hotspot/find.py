@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fuzz.problems import BadInputError
-from fuzz.targets.hotspot import AT_ONCE, JFR
 from fuzz.protocol.target import AS_DOCUMENTED
+from fuzz.targets.hotspot import AT_ONCE, JFR
 from fuzz.targets.options import TargetOptions
 from fuzz.targets.registration import python_driver
 

@@ -62,6 +62,8 @@ SETTINGS_AS_DOCUMENTED = tuple(
 """With `recordings` 2, sampling is on from the header on."""
 SIZE_SHARE = 4
 """As documented, no object is larger than a quarter of a buffer, so that buffers hold several."""
+EDGES = 4
+"""How often a size is listed that leaves as much of a buffer as may be wasted."""
 OBSERVES = ("samples", "weights", "minors", "size", "value", "identity", "graph")
 SWITCHES = ("enable_sampling", "disable_sampling")
 EXCLUDED = ("set_period", "pin", "unpin", "allocate_weakref", "read_weakref")
@@ -85,12 +87,12 @@ def buffers_for(
 
 
 def contract(
-    actions: tuple[str, ...],
-    chosen: Mapping[str, int],
-    layout: Layout,
-    buffers: RetiredBuffers,
+    actions: tuple[str, ...], chosen: Mapping[str, int], layout: Layout, buffers: RetiredBuffers
 ) -> Contract:
-    """The contract. The period is what an object outside must reach; 1 if there are no buffers."""
+    """The contract. The period is what an object outside must reach; 1 if there are no buffers.
+
+    Behind the object that begins a buffer, one of `boundary_bytes` leaves what may be wasted.
+    """
     period_bytes = buffers.desired_bytes - buffers.reserve_bytes if chosen["buffer_bytes"] else 1
     return Contract(
         nursery_bytes=NURSERY_BYTES,
@@ -108,6 +110,7 @@ def contract(
             seeds=(0,) * chosen["threads"],
         ),
         settings=SETTINGS,
+        boundary_bytes=(max(period_bytes - buffers.waste_bytes, WORD_BYTES),) * EDGES,
         batch=True,
     )
 

@@ -8,11 +8,13 @@ size of a new buffer, with collectors that choose it.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import gettempdir
 from typing import Any, ClassVar, NamedTuple
 
 import attrs
@@ -75,7 +77,7 @@ class JfrDriver(HotspotDriver):
 
     def __init__(self, name: str, library: str) -> None:
         super().__init__(name, library)
-        self._folder = TemporaryDirectory(prefix="gcfuzz-jfr-")
+        self._folder = _new_folder()
         self._unsettled: list[Unsettled] = []
         self._numbers: dict[int, int] = {}
         self._ever_attached: set[int] = set()
@@ -88,7 +90,7 @@ class JfrDriver(HotspotDriver):
             *super().flags_for(chosen),
             *HEAP,
             f"-XX:TLABRefillWasteFraction={chosen[WASTE_SHARE]}",
-            f"-XX:FlightRecorderOptions=repository={self._folder.name}",
+            f"-XX:FlightRecorderOptions=repository={self._folder}",
         )
 
     @cached_property
@@ -96,7 +98,7 @@ class JfrDriver(HotspotDriver):
     def machine(self) -> JavaMachine:
         machine = super().machine
         self._main = self.attached.pop(0)
-        self._recorder = Recorder(machine, self._main.env, Path(self._folder.name))
+        self._recorder = Recorder(machine, self._main.env, self._folder)
         return machine
 
     @cached_property
@@ -110,8 +112,7 @@ class JfrDriver(HotspotDriver):
         for _ in range(2):
             self._recorder.start(is_on=True)
             self._threads.run(1, self._allocate_probe)
-            samples = self._recorder.stop()
-            weights.append([each.weight for each in samples if each.thread == self._numbers[0]])
+            weights.append([each.weight for each in self._recorder.stop([self._numbers[0]])])
         first, second = weights
         if not (first and second):
             raise BadInputError("this JVM records no samples of allocations")
@@ -212,10 +213,9 @@ class JfrDriver(HotspotDriver):
         before = self._recorder.time(env)
         answer = entry(self, action)
         after = self._recorder.time(env)
-        if self._is_on:
-            kind = self._kinds[str(action.kind)]
-            unsettled = Unsettled(before, after, self._numbers[action.thread], kind, self.observation)
-            self._unsettled.append(unsettled)
+        if self._recorder.is_running:
+            kind, thread = self._kinds[str(action.kind)], self._numbers[action.thread]
+            self._unsettled.append(Unsettled(before, after, thread, kind, self.observation))
         if self._reports_buffers:
             self._observe_size(start, self.collections != collections)
         return answer
@@ -248,9 +248,8 @@ class JfrDriver(HotspotDriver):
     def settle(self) -> None:
         """End the recording, and give each allocation its samples."""
         if self._recorder.is_running:
-            for sample in self._recorder.stop():
-                if sample.thread in self._ever_attached:
-                    self._attribute(sample)
+            for sample in self._recorder.stop(self._ever_attached):
+                self._attribute(sample)
         self._unsettled.clear()
 
     def _attribute(self, sample: AllocationSample) -> None:
@@ -281,7 +280,7 @@ class JfrDriver(HotspotDriver):
 
     @override
     def close(self) -> None:
-        self._folder.cleanup()
+        rmtree(self._folder, ignore_errors=True)
 
     CARRY_OUT: ClassVar[CarryOut] = {
         **{
@@ -291,6 +290,18 @@ class JfrDriver(HotspotDriver):
         },
         actions.DisableSampling: lambda driver, _: driver.disable(),
     }
+
+
+def _new_folder() -> Path:
+    """The folder of this process's recordings. Removes those that killed processes have left."""
+    folders = Path(gettempdir(), f"gcfuzz-jfr-{os.getuid()}")
+    own = folders / str(os.getpid())
+    folders.mkdir(mode=0o700, exist_ok=True)
+    for other in folders.iterdir():
+        if other == own or not Path("/proc", other.name).exists():
+            rmtree(other, ignore_errors=True)
+    own.mkdir()
+    return own
 
 
 if __name__ == "__main__":

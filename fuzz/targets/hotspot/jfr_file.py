@@ -20,6 +20,8 @@ MAGIC = b"FLR\0"
 METADATA, CONSTANTS = 0, 1
 """The types of the events that describe the others."""
 VARINT_BYTES_MAX = 9
+MORE = 0x80
+"""The bit that says that another byte follows."""
 NULL, EMPTY, SHARED, UTF8, CHARACTERS, LATIN1 = range(6)
 """How a text is written."""
 
@@ -54,8 +56,8 @@ class Reader:
     def number(self) -> int:
         """A whole number, of which each byte has seven bits; the ninth has eight."""
         data, at, shift, number = self.data, self.at, 0, 0
-        while data[at] >= 0x80 and shift < 7 * (VARINT_BYTES_MAX - 1):
-            number |= (data[at] & 0x7F) << shift
+        while data[at] & MORE and shift < 7 * (VARINT_BYTES_MAX - 1):
+            number |= (data[at] - MORE) << shift
             at, shift = at + 1, shift + 7
         self.at = at + 1
         return number | data[at] << shift
@@ -101,7 +103,10 @@ def _fixed(layout: str) -> Callable[[Reader], Any]:
 
 PLAIN: Mapping[str, Callable[[Reader], Any]] = {
     **dict.fromkeys(("long", "int", "short", "char"), Reader.number),
-    **{"byte": _fixed("b"), "boolean": _fixed("?"), "float": _fixed(">f"), "double": _fixed(">d")},
+    "byte": _fixed("b"),
+    "boolean": _fixed("?"),
+    "float": _fixed(">f"),
+    "double": _fixed(">d"),
     "java.lang.String": Reader.text,
 }
 """What reads the types without fields."""

@@ -6,7 +6,7 @@ calls come from the thread that created the machine, whose own samples are left 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import Array, c_int64
 from operator import attrgetter
@@ -55,7 +55,7 @@ class AllocationSample(NamedTuple):
     """A sample as the recording has it."""
 
     thread: int
-    """The recorder's number. A recording may lack the thread itself, if it began meanwhile (17)."""
+    """The recorder's number. A recording of 17 may lack the thread, if it began meanwhile."""
     time: int
     kind: str
     """The object's class, as the machine names it."""
@@ -103,7 +103,8 @@ class Recorder:
 
     def _find_numbering(self) -> tuple[Callable[..., int], int, int]:
         """The method for a thread's number; up to 21 it belongs to the only object of its class."""
-        get, more, env, jni = (b"getThreadId", b"(Ljava/lang/Thread;)J"), self._more, self._env, self._jni
+        env, jni, more = self._env, self._jni, self._more
+        get = (b"getThreadId", b"(Ljava/lang/Thread;)J")
         method = jni.GetStaticMethodID(env, self._internals, *get)
         if method is not None:
             return more.CallStaticLongMethodA, self._internals, method
@@ -132,13 +133,17 @@ class Recorder:
         with self._frame():
             self._call("enable" if is_on else "disable", self._recording, self._text(SAMPLE))
 
-    def stop(self) -> list[AllocationSample]:
-        """End the recording; returns its samples by time. Raises JavaError if events were lost."""
+    def stop(self, threads: Collection[int]) -> list[AllocationSample]:
+        """End the recording; returns these threads' samples by time.
+
+        Raises JavaError if events were lost.
+        """
         with self._frame():
             file = self._new(FILE, "file", self._text(str(self._file)))
             self._do("dump", self._recording, self._call("path", file))
         self.drop()
-        samples = [*map(_sample_of, self._events())]
+        own = (each for each in self._events() if each.fields["eventThread"] in threads)
+        samples = [*map(_sample_of, own)]
         self._file.unlink()
         return sorted(samples, key=attrgetter("time"))
 
