@@ -86,7 +86,8 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
     if situation.scenario is None:
         if not choices.one_in(STARTED_SHARE):
             return None
-        scenarios = scenarios_for(situation.contract)
+        is_late = situation.novelty.actions > ACTIONS_MAX
+        scenarios = scenarios_for(situation.contract, is_late)
         if not scenarios:
             return None
         start = choices.pick(scenarios) if situation.has_room() else roots_are_freed
