@@ -19,6 +19,8 @@ from fuzz.protocol.contract import Contract, Range, Setting
 TRIES_MAX = 64
 """How many rules are tried at random until one has subjects."""
 ACTIONS_MIN, ACTIONS_MAX, LONG_ACTIONS_MAX = 10, 64, 1000
+LONG_SHARE = 16
+"""One trace in 16 is longer than ACTIONS_MAX."""
 RARE_SAMPLES_BYTES = 2**16
 RARE_SAMPLES_ACTIONS = 2048
 """How long a trace may be if no period is shorter than RARE_SAMPLES_BYTES."""
@@ -115,7 +117,7 @@ def draw_length(choices: Choices, contract: Contract) -> int:
     if rule.distances == "random" and rule.period_bytes.minimum >= RARE_SAMPLES_BYTES:
         if choices.one_in(8):
             return RARE_SAMPLES_ACTIONS
-    elif choices.one_in(32):
+    elif choices.one_in(LONG_SHARE):
         return choices.log_between(ACTIONS_MAX, LONG_ACTIONS_MAX)
     return choices.log_between(ACTIONS_MIN, ACTIONS_MAX)
 

@@ -252,7 +252,7 @@ def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     cast = Cast(mutator, choices, is_about_pins=_pinned in facts)
     # Most of the time few collections come in between, so that much is true of young objects.
     share = choices.pick((2, 3, 6))
-    if choices.one_in(2):
+    if choices.below(4):
         yield from cast.act(mutator.sample_often)
     if choices.one_in(share):
         yield from _collected(cast)

@@ -24,8 +24,6 @@ from fuzz.protocol.contract import Contract
 ITEMS_MAX = 12
 FACTS_SHARE = 1
 """How often the general scenario is listed."""
-LATE_FACTS_SHARE = 40
-"""How often it is listed beside, late in a trace: known bugs are found in short ones."""
 ALLOCATIONS_MAX = 4
 TIMES_IN_STEP_MAX = 32
 LARGE_ITEMS = 34
@@ -441,22 +439,19 @@ OF_COLLECTORS = (
 )
 OF_RANDOM_DISTANCES = (*OF_COLLECTORS, *[kinds_alternate_in_step] * 5)
 OF_BOUNDARIES = (*OF_RANDOM_DISTANCES, *[sampling_is_on_for_moments] * 10)
-LATE = [facts_meet] * LATE_FACTS_SHARE
 OF_BLOCKS = (blocks_alternate_in_step,)
 
 
 def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
-    """The scenarios that may show a mistake of a target under this contract, late in a trace."""
-    scenarios = _scenarios_for(contract)
-    return [*scenarios, *LATE] if is_late and facts_meet in scenarios else scenarios
+    """The scenarios that may show a mistake of a target under this contract.
 
-
-def _scenarios_for(contract: Contract) -> Sequence[StartScenario]:
+    Late in a trace there is only the general one: short traces find simple mistakes sooner.
+    """
     is_random = contract.sampling.distances == "random"
     if not contract.nursery_bytes:
         return OF_BLOCKS if is_random else ()
     if not is_random:
-        return OF_COLLECTORS
+        return (facts_meet,) if is_late else OF_COLLECTORS
     return OF_BOUNDARIES if contract.boundary_bytes else OF_RANDOM_DISTANCES
 
 
