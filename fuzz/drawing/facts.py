@@ -2,8 +2,9 @@
 
 A scenario of its own for each mistake does not scale. This one draws some facts first: of an object
 (it is pinned, its identity is known, another one holds it) and of the sampler (it is on, paused).
-Then it brings each fact about, in any order and between steps of the collector, and checks all
-that can be seen of the objects. A fact that is not legal here is left out.
+Then it brings each fact about, several times, in any order and between steps of the collector, and
+checks all that can be seen of the objects. An object to which only another one refers is read for a
+fact, and dropped again. A fact that is not legal here is left out.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from fuzz.protocol.actions import Action
 
 KINDS_MIN, KINDS_MAX = 3, 6
 FACTS_MIN, FACTS_MAX = 5, 12
+"""Few kinds of facts are drawn, and each of the facts is of one of these kinds."""
 STEPS_MAX = 8
 """At most this many steps are taken to reach a phase of the major collection."""
 MARKING, SWEEPING = 1, 2
 WHILE_ALIVE = ((), (actions.CollectMinor,), (actions.CollectFull,))
-"""What is collected before the objects are dropped."""
+"""What is collected before the objects are dropped, one of these."""
 STRING_LENGTHS = (0, 7, 16)
 ARRAY_LENGTHS = (2, 4, 5, 1, 12, 34)
 """In a page or not, with one card or two, or with cards in a second byte."""
@@ -236,18 +238,17 @@ def _collected(cast: Cast) -> Scenario:
 
 
 Fact = Callable[[Cast], Scenario]
-PINS = 2
-OF_OBJECTS: tuple[Fact, ...] = (
-    *(_pinned, _pinned, _identity_known, _weakly_referenced, _held, _has_child, _copied, _written),
-    _dropped,
+WITHOUT_PINS: tuple[Fact, ...] = (
+    *(_identity_known, _weakly_referenced, _held, _has_child, _copied, _written, _dropped),
+    *(_switched, _called_back, _crowded),
 )
-FACTS: tuple[Fact, ...] = (*OF_OBJECTS, _switched, _called_back, _crowded)
+FACTS: tuple[Fact, ...] = (_pinned, _pinned, *WITHOUT_PINS)
 
 
 def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """Facts about some objects meet, in any order and in any phase of the collector."""
-    facts = FACTS if mutator.situation.contract.pins_max else FACTS[PINS:]
-    kinds = [choices.pick(facts) for _ in range(choices.between(KINDS_MIN, KINDS_MAX))]
+    among = FACTS if mutator.situation.contract.pins_max else WITHOUT_PINS
+    kinds = [choices.pick(among) for _ in range(choices.between(KINDS_MIN, KINDS_MAX))]
     facts = [choices.pick(kinds) for _ in range(choices.between(FACTS_MIN, FACTS_MAX))]
     cast = Cast(mutator, choices, is_about_pins=_pinned in facts)
     # Most of the time few collections come in between, so that much is true of young objects.
@@ -291,7 +292,13 @@ def _checked(cast: Cast) -> Scenario:
     if choices.one_in(2):
         yield from cast.act(actions.ResumeSampling)
         yield from _crowded(cast)
-    if choices.below(4):
+    yield from _checked_dead(cast)
+
+
+def _checked_dead(cast: Cast) -> Scenario:
+    """Most of the time the mutator drops the objects; a full collection frees them."""
+    mutator = cast.mutator
+    if cast.choices.below(4):
         for obj in cast.objects:
             yield from cast.act(mutator.free, obj)
     for collect in (actions.CollectMinor, actions.CollectFull):

@@ -22,8 +22,6 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 
 ITEMS_MAX = 12
-FACTS_SHARE = 1
-"""How often the general scenario is listed."""
 ALLOCATIONS_MAX = 4
 TIMES_IN_STEP_MAX = 32
 LARGE_ITEMS = 34
@@ -435,7 +433,7 @@ SCENARIOS: tuple[StartScenario, ...] = (
 OF_COLLECTORS = (
     *(*SCENARIOS, reference_is_moved_beside_dirty_card),
     *(young_item_is_copied, young_item_is_copied),
-    *[facts_meet] * FACTS_SHARE,
+    facts_meet,
 )
 OF_RANDOM_DISTANCES = (*OF_COLLECTORS, *[kinds_alternate_in_step] * 5)
 OF_BOUNDARIES = (*OF_RANDOM_DISTANCES, *[sampling_is_on_for_moments] * 10)
