@@ -19,6 +19,8 @@ from fuzz.protocol.contract import Contract, Range, Setting
 TRIES_MAX = 64
 """How many rules are tried at random until one has subjects."""
 ACTIONS_MIN, ACTIONS_MAX, LONG_ACTIONS_MAX = 10, 64, 1000
+LONG_SHARE = 16
+"""One trace in 16 is longer than ACTIONS_MAX."""
 SUMS_ACTIONS = 8192
 """How long a trace may be if weights are judged only by what many of them add up to."""
 RARE_SAMPLES_BYTES = 2**16
@@ -88,7 +90,8 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
     if situation.scenario is None:
         if not choices.one_in(STARTED_SHARE):
             return None
-        scenarios = scenarios_for(situation.contract)
+        is_late = situation.novelty.actions > ACTIONS_MAX
+        scenarios = scenarios_for(situation.contract, is_late)
         if not scenarios:
             return None
         start = choices.pick(scenarios) if situation.has_room() else roots_are_freed
@@ -119,7 +122,7 @@ def draw_length(choices: Choices, contract: Contract) -> int:
     elif rule.weights == "sums":
         if choices.one_in(8):
             return SUMS_ACTIONS
-    elif choices.one_in(32):
+    elif choices.one_in(LONG_SHARE):
         return choices.log_between(ACTIONS_MAX, LONG_ACTIONS_MAX)
     return choices.log_between(ACTIONS_MIN, ACTIONS_MAX)
 

@@ -2,8 +2,9 @@
 
 A scenario of its own for each mistake does not scale. This one draws some facts first: of an object
 (it is pinned, its identity is known, another one holds it) and of the sampler (it is on, paused).
-Then it brings each fact about, in any order and between steps of the collector, and checks all
-that can be seen of the objects. A fact that is not legal here is left out.
+Then it brings each fact about, several times, in any order and between steps of the collector, and
+checks all that can be seen of the objects. An object to which only another one refers is read for a
+fact, and dropped again. A fact that is not legal here is left out.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
 
-FACTS_MIN, FACTS_MAX = 3, 8
+KINDS_MIN, KINDS_MAX = 3, 6
+FACTS_MIN, FACTS_MAX = 5, 12
+"""Few kinds of facts are drawn, and each of the facts is of one of these kinds."""
 STEPS_MAX = 8
 """At most this many steps are taken to reach a phase of the major collection."""
 MARKING, SWEEPING = 1, 2
+WHILE_ALIVE = ((), (actions.CollectMinor,), (actions.CollectFull,))
+"""What is collected before the objects are dropped, one of these."""
 STRING_LENGTHS = (0, 7, 16)
 ARRAY_LENGTHS = (2, 4, 5, 1, 12, 34)
 """In a page or not, with one card or two, or with cards in a second byte."""
@@ -60,12 +65,12 @@ class Cast:
         objects = [obj for obj in self.objects if obj in roots and may_be(obj)]
         if not objects:
             return ()
-        return [objects[0] if self.choices.below(3) else self.choices.pick(objects)]
+        return [objects[0] if self.choices.below(4) else self.choices.pick(objects)]
 
     def subject(self) -> Action:
         """An allocation of an object that facts are about; only strings can be pinned."""
         choices = self.choices
-        if self.is_about_pins and choices.below(2):
+        if self.is_about_pins and (not self.objects or choices.below(2)):
             return actions.AllocateString(choices.pick(STRING_LENGTHS))
         return self.holder()
 
@@ -88,7 +93,7 @@ class Cast:
 def _pinned(cast: Cast) -> Scenario:
     """It is pinned, or unpinned. What excludes pins, ends."""
     mutator, choices = cast.mutator, cast.choices
-    if choices.one_in(2):
+    if choices.one_in(3):
         for obj in cast.among(lambda obj: obj.pinned):
             yield from cast.act(mutator.unpin, obj)
             return
@@ -100,8 +105,15 @@ def _pinned(cast: Cast) -> Scenario:
         yield from cast.act(actions.PauseSampling)
     if why_nothing_pinned(contract, shadow):
         return
-    if not any(map(can_be_pinned, cast.objects)):
-        yield from cast.add(cast.objects, actions.AllocateString, choices.pick(STRING_LENGTHS))
+    if choices.one_in(3) or not any(map(can_be_pinned, cast.objects)):
+        strings: list[ShadowObject] = []
+        for _ in range(choices.between(1, 2)):
+            yield from cast.add(strings, actions.AllocateString, choices.pick(STRING_LENGTHS))
+        # The last one is pinned, and is the main one from now on.
+        cast.objects[:0] = reversed(strings)
+        for obj in strings[-1:]:
+            yield from cast.act(mutator.pin, obj)
+        return
     for obj in cast.among(can_be_pinned):
         yield from cast.act(mutator.pin, obj)
 
@@ -144,6 +156,7 @@ def _has_child(cast: Cast) -> Scenario:
         for child in children:
             yield from cast.act(cast.mutator.write, obj, child)
             yield from cast.act(cast.mutator.free, child)
+        cast.objects.extend(children)
 
 
 def _copied(cast: Cast) -> Scenario:
@@ -158,11 +171,16 @@ def _copied(cast: Cast) -> Scenario:
         cast.objects.extend(copies)
 
 
+def _written(cast: Cast) -> Scenario:
+    """It refers to another one, or to nothing more."""
+    choices, roots = cast.choices, cast.mutator.situation.roots
+    for obj in cast.among(lambda obj: obj.refs):
+        value = choices.pick(roots) if choices.one_in(2) else None
+        yield from cast.act(cast.mutator.write, obj, value)
+
+
 def _dropped(cast: Cast) -> Scenario:
-    """The mutator drops it, or it drops what it refers to."""
-    for obj in cast.among(lambda obj: obj.refs) if cast.choices.one_in(2) else ():
-        yield from cast.act(cast.mutator.write, obj, None)
-        return
+    """The mutator drops it."""
     for obj in cast.among():
         yield from cast.act(cast.mutator.free, obj)
 
@@ -205,7 +223,7 @@ def _collected(cast: Cast) -> Scenario:
     match choices.below(4):
         case 0:
             yield from cast.act(actions.CollectMinor)
-        case 1 | 2:
+        case 1:
             for _ in range(choices.between(1, 4)):
                 yield from cast.act(actions.CollectStep)
         case _:
@@ -213,49 +231,76 @@ def _collected(cast: Cast) -> Scenario:
             for _ in range(STEPS_MAX):
                 yield from cast.act(actions.CollectStep)
                 if situation.phase in (phase, None):
-                    return
+                    break
+            # The first step into a phase has done nothing in it.
+            for _ in range(choices.between(0, 6)):
+                yield from cast.act(actions.CollectStep)
 
 
 Fact = Callable[[Cast], Scenario]
-FACTS: tuple[Fact, ...] = (
-    *(_pinned, _identity_known, _weakly_referenced, _held, _has_child, _copied),
-    *(_dropped, _switched, _called_back, _crowded),
+WITHOUT_PINS: tuple[Fact, ...] = (
+    *(_identity_known, _weakly_referenced, _held, _has_child, _copied, _written, _dropped),
+    *(_switched, _called_back, _crowded),
 )
+FACTS: tuple[Fact, ...] = (_pinned, _pinned, *WITHOUT_PINS)
 
 
 def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """Facts about some objects meet, in any order and in any phase of the collector."""
-    facts = [choices.pick(FACTS) for _ in range(choices.between(FACTS_MIN, FACTS_MAX))]
+    among = FACTS if mutator.situation.contract.pins_max else WITHOUT_PINS
+    kinds = [choices.pick(among) for _ in range(choices.between(KINDS_MIN, KINDS_MAX))]
+    facts = [choices.pick(kinds) for _ in range(choices.between(FACTS_MIN, FACTS_MAX))]
     cast = Cast(mutator, choices, is_about_pins=_pinned in facts)
     # Most of the time few collections come in between, so that much is true of young objects.
     share = choices.pick((2, 3, 6))
-    if choices.one_in(2):
+    if choices.below(4):
         yield from cast.act(mutator.sample_often)
     if choices.one_in(share):
         yield from _collected(cast)
     for fact in facts:
         if not cast.objects or choices.one_in(6):
             yield from cast.add(cast.objects, cast.subject)
-        yield from fact(cast)
+        yield from _about_held(cast, fact) if choices.one_in(2) else fact(cast)
         if choices.one_in(share):
             yield from _collected(cast)
     yield from _checked(cast)
 
 
+def _about_held(cast: Cast, fact: Fact) -> Scenario:
+    """The fact is about an object that only another one refers to: it is read, and dropped."""
+    roots = cast.mutator.situation.roots
+    for held in [obj for obj in cast.objects if obj not in roots]:
+        for slot, holder in enumerate(roots):
+            if held in holder.refs:
+                yield from cast.act(actions.Read, slot, holder.refs.index(held))
+                yield from fact(attrs.evolve(cast, objects=[held]))
+                yield from cast.act(cast.mutator.free, held)
+                return
+    yield from fact(cast)
+
+
 def _checked(cast: Cast) -> Scenario:
     """What can be seen of the objects: where they are, when they have moved, when they are dead."""
     choices, mutator = cast.choices, cast.mutator
-    if choices.one_in(4):
-        yield from cast.act(actions.CollectFull)
+    if choices.one_in(2):
+        for obj in cast.objects:
+            yield from cast.act(mutator.unpin, obj)
+    for collect in choices.pick(WHILE_ALIVE):
+        yield from cast.act(collect)
     for obj in cast.objects if choices.one_in(2) else dict.fromkeys(cast.identified):
         yield from cast.act(mutator.take_identity, obj)
-    ends = [mutator.unpin, mutator.free]
-    for end in ends[:: choices.pick((1, -1))][: choices.between(1, 2)]:
-        for obj in cast.objects:
-            yield from cast.act(end, obj)
     if choices.one_in(2):
         yield from cast.act(actions.ResumeSampling)
         yield from _crowded(cast)
+    yield from _checked_dead(cast)
+
+
+def _checked_dead(cast: Cast) -> Scenario:
+    """Most of the time the mutator drops the objects; a full collection frees them."""
+    mutator = cast.mutator
+    if cast.choices.below(4):
+        for obj in cast.objects:
+            yield from cast.act(mutator.free, obj)
     for collect in (actions.CollectMinor, actions.CollectFull):
         yield from cast.act(collect)
         for weakref in cast.weakrefs:

@@ -34,9 +34,10 @@ FACTS_LEFT: dict[type[Action], tuple[tuple[str, int], ...]] = {
 
 
 class Novelty:
-    """What one trace has done."""
+    """What one trace has done: the number of its actions, and how often it did each."""
 
     def __init__(self) -> None:
+        self.actions = 0
         self._times: Counter[Key] = Counter()
         self._facts: dict[ShadowObject, int] = {}
 
@@ -55,6 +56,7 @@ class Novelty:
 
     def note(self, situation: Situation, action: Action) -> None:
         """The trace does that next."""
+        self.actions += 1
         self._times[self._key(situation, action)] += 1
         for field, fact in FACTS_LEFT.get(type(action), ()):
             slot = getattr(action, field)

@@ -22,8 +22,6 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 
 ITEMS_MAX = 12
-FACTS_SHARE = 2
-"""How often the general scenario is listed."""
 ALLOCATIONS_MAX = 4
 TIMES_IN_STEP_MAX = 32
 LARGE_ITEMS = 34
@@ -435,20 +433,23 @@ SCENARIOS: tuple[StartScenario, ...] = (
 OF_COLLECTORS = (
     *(*SCENARIOS, reference_is_moved_beside_dirty_card),
     *(young_item_is_copied, young_item_is_copied),
-    *[facts_meet] * FACTS_SHARE,
+    facts_meet,
 )
 OF_RANDOM_DISTANCES = (*OF_COLLECTORS, *[kinds_alternate_in_step] * 5)
 OF_BOUNDARIES = (*OF_RANDOM_DISTANCES, *[sampling_is_on_for_moments] * 10)
 OF_BLOCKS = (blocks_alternate_in_step,)
 
 
-def scenarios_for(contract: Contract) -> Sequence[StartScenario]:
-    """The scenarios that may show a mistake of a target under this contract."""
+def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
+    """The scenarios that may show a mistake of a target under this contract.
+
+    Late in a trace there is only the general one: short traces find simple mistakes sooner.
+    """
     is_random = contract.sampling.distances == "random"
     if not contract.nursery_bytes:
         return OF_BLOCKS if is_random else ()
     if not is_random:
-        return OF_COLLECTORS
+        return (facts_meet,) if is_late else OF_COLLECTORS
     return OF_BOUNDARIES if contract.boundary_bytes else OF_RANDOM_DISTANCES
 
 

@@ -49,7 +49,7 @@ class RandomChoices(Choices):
         return floor(self._random() * count) == count - 1  # Faster than a call of `below`.
 
 
-SCENARIO_ACTIONS_MAX = 24
+SCENARIO_ACTIONS_MAX = 48
 """A trace whose scenario is not over goes on for at most this many actions."""
 PROCESSES = 8
 """How many draws of a process's settings are made from one seed, so that processes can be kept."""

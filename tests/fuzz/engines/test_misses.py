@@ -37,7 +37,7 @@ from gcmodel.memory.objects import (
     YOUNG,
     Object,
 )
-from gcmodel.sampling.sampler import Sampler
+from gcmodel.sampling.sampler import REPORT_OUTSIDE, Sampler
 
 ACTIONS_MAX = 30_000
 CONJUNCTION_ACTIONS_MAX = 60_000
@@ -181,6 +181,28 @@ def disabling_keeps_pending_samples(original: Method, sampler: Sampler) -> None:
     sampler.pending += pending
 
 
+def rescanned_object_is_not_queued(original: Method, major: MajorCollection, obj: Object) -> None:
+    obj.flags &= ~VISITED
+
+
+def pinned_sample_beside_an_obstacle_lies_outside(
+    original: Method, sampler: Sampler, sampled: int | Object
+) -> int:
+    entry: int = original(sampler, sampled)
+    nursery = sampler._nursery  # noqa: SLF001
+    obj = nursery.memory.get(sampled) if isinstance(sampled, int) else None
+    is_wrong = obj is not None and obj.flags & PINNED and nursery.obstacles
+    return entry | REPORT_OUTSIDE if is_wrong else entry
+
+
+def black_weakref_whose_object_moves_is_forgotten(
+    original: Method, weakrefs: Weakrefs, weakref: Object
+) -> None:
+    original(weakrefs, weakref)
+    if weakref.flags & VISITED and weakref in weakrefs.old:
+        weakrefs.old.remove(weakref)
+
+
 def dead_pinned_sample_is_dropped(
     original: Method, sampler: Sampler, statistics: Callable[[], tuple[int, int, int]]
 ) -> None:
@@ -209,6 +231,9 @@ def large_object_promoted_while_sweeping_loses_its_identity(
 
 
 CONJUNCTIONS: list[tuple[type, str, Method]] = [
+    (MajorCollection, "rescan", rescanned_object_is_not_queued),
+    (Sampler, "_entry", pinned_sample_beside_an_obstacle_lies_outside),
+    (Weakrefs, "_follow", black_weakref_whose_object_moves_is_forgotten),
     (Sampler, "report", dead_pinned_sample_is_dropped),
     (Sampler, "pause", pausing_twice_forgets_the_period),
     (MinorCollection, "_move_out", large_object_promoted_while_sweeping_loses_its_identity),
