@@ -126,7 +126,7 @@ class Triaged:
     failure: str
     failed: int = 0
     runs: int = 0
-    """With runs: it is flaky, and failed in so many of them."""
+    """With runs: it is flaky, and failed in that many of them."""
     muted_until: str = ""
     because: str = ""
     issue: str = ""

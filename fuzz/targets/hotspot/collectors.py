@@ -77,7 +77,7 @@ _PREDICTED_BUFFERS = (
     *("-XX:AllocatePrefetchLines=1", f"-XX:AllocatePrefetchStepSize={RESERVE_BYTES // 3}"),
     f"-XX:TLABWasteIncrement={WASTE_INCREMENT_WORDS}",
 )
-"""The limit of a buffer's waste grows so much that sessions reach it."""
+"""The limit of a buffer's waste grows fast enough that sessions reach it."""
 OBJECT_BYTES_MAX = 2**18
 """Less than half a region of G1's."""
 

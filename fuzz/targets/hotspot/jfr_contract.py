@@ -118,9 +118,9 @@ def contract(
 def as_documented(contract: Contract, chosen: Mapping[str, int]) -> Contract:
     """The contract that the event's documentation promises instead.
 
-    "The relative weight of the sample. Aggregating the weights for a large number of samples, for a
-    particular class, thread or stack trace, gives a statistically accurate representation of the
-    allocation pressure" (the field's description in the metadata of 17 and 25).
+    The field's description in the metadata of 17 and 25 says: "Aggregating the weights for a large
+    number of samples, for a particular class, thread or stack trace, gives a statistically accurate
+    representation of the allocation pressure".
     """
     rule, buffers = contract.sampling, contract.sampling.counting
     assert isinstance(buffers, RetiredBuffers)

@@ -762,7 +762,7 @@ FINE_MISTAKES: dict[str, tuple[str, dict[str, Any] | tuple[str, Any]]] = {
 
 
 def test_the_library_has_the_table_of_logarithms(java: Path) -> None:
-    """A session hardly sees its later digits. Some entries differ in the fifteenth one."""
+    """A session rarely sees its later digits. Some entries differ in the fifteenth one."""
     library, table = (java / LIBRARY).read_bytes(), Hotspot.TABLE
     start = library.index(struct.pack("<8d", *table[:8]))
     assert struct.unpack_from("<1024d", library, start) == pytest.approx(table, rel=0, abs=1.1e-15)
