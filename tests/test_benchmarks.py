@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from target_helpers import installed
 
 import fuzz
 
 HERE = Path(__file__).parent
 BENCHMARKS = HERE.parent / "benchmarks"
 RUN_HERE = {
-    *("throughput", "targets", "effectiveness", "mutants", "conjunctions", "terminal_picture")
+    *("throughput", "targets", "target_shares", "effectiveness", "mutants", "conjunctions"),
+    "terminal_picture",
 }
 RUN_ELSEWHERE = {
     "fuzzing_coverage": "test_fuzzing_coverage.py",
@@ -68,6 +70,14 @@ def test_targets_has_a_row_for_each_target() -> None:
     short = ("--target", "reference", "--pairs", "1", "--actions", "500")
     printed = printed_by(str(BENCHMARKS / "targets.py"), gcfuzz, gcfuzz, *short)
     assert "│ reference " in printed
+
+
+@pytest.mark.slow
+def test_target_shares_has_a_row_for_each_target() -> None:
+    installed("jemalloc")
+    short = ("--target", "jemalloc", "--actions", "300")
+    printed = printed_by(str(BENCHMARKS / "target_shares.py"), *short)
+    assert "│ jemalloc " in printed
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import actions
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.targets.go.contract import (
     BY_ITSELF,
@@ -105,7 +106,8 @@ class GoDriver(Driver):
         super().__init__(name)
         self._program = program
         self.mutator = GoMutator(program)
-        self.rate = 0
+        self.rate = self._percent = self._state = 0
+        self._begins = False
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
         if self.mutator.has_ended:
@@ -113,13 +115,21 @@ class GoDriver(Driver):
             self.mutator = GoMutator(self._program)
         sampler = self.mutator.sampler
         state = Random(chosen["sampler_seed"]).getrandbits(64 if sampler.is_wide else 32)  # noqa: S311 - no secret
-        self.mutator.ask(GoAsk.SET_COLLECTOR, PERCENT[chosen["collector"]])
-        self.rate = chosen["period_bytes"]
-        self.collections = self.mutator.begin(self.rate, state).collections
+        self.rate, self._state = chosen["period_bytes"], state
+        self._percent = PERCENT[chosen["collector"]]
+        self._begins = True
         stated = contract(sampler, self.actions, self.rate, state)
         if self.is_as_documented:
             return by_chance(stated, ONLY_EMPTY)
         return by_chance(stated, SHARED_BYTES) if chosen["collector"] == BY_ITSELF else stated
+
+    def carry_out(self, action: Action) -> None:
+        """Beginning takes a collection, and half of the headers have no action."""
+        if self._begins:
+            self._begins = False
+            self.mutator.ask(GoAsk.SET_COLLECTOR, self._percent)
+            self.collections = self.mutator.begin(self.rate, self._state).collections
+        super().carry_out(action)
 
     def close(self) -> None:
         self.mutator.close()

@@ -38,7 +38,8 @@ const (
 var (
 	question    [2]int64
 	answer      [4]int64
-	blocks      = make([][]byte, 0, blocksMax)
+	blocks      = make([]*byte, 0, blocksMax) // A collection scans all of it.
+	sizes       [blocksMax]int
 	records     = make([]runtime.MemProfileRecord, recordsMax)
 	collections debug.GCStats
 	samples     int64 // Of all requested blocks: what sampled returned after the last one.
@@ -103,8 +104,10 @@ func perform(number int64) {
 		block := newBlock(int(number))
 		samples = sampled()
 		answer[0] = samples - before
-		blocks = append(blocks, block)
+		sizes[len(blocks)] = int(number)
+		blocks = append(blocks, nil)
 		if number > 0 {
+			blocks[len(blocks)-1] = &block[0]
 			// Both ends were zero, and get a stamp.
 			answer[2] = int64(block[0] | block[number-1])
 			block[0], block[number-1] = stamp(block), stamp(block)
@@ -114,11 +117,12 @@ func perform(number int64) {
 			answer[2] = -1
 			break
 		}
-		block := blocks[number]
-		if size := len(block); size > 0 {
+		if size := sizes[number]; size > 0 {
+			block := unsafe.Slice(blocks[number], size)
 			answer[2] = int64((block[0] ^ stamp(block)) | (block[size-1] ^ stamp(block)))
 		}
 		copy(blocks[number:], blocks[number+1:])
+		copy(sizes[number:], sizes[number+1:len(blocks)])
 		blocks[len(blocks)-1] = nil
 		blocks = blocks[:len(blocks)-1]
 	case setRate:

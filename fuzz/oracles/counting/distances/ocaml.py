@@ -9,7 +9,6 @@ from fuzz.oracles.counting.distances.generator import (
     splitmix64,
     xoshiro128_step,
 )
-from fuzz.protocol.contract import rounded_up
 
 WORD_BYTES = 8
 LANES = 64
@@ -73,7 +72,7 @@ class Ocaml(Generator):
         self._period_bytes, self._inverse = WORD_BYTES, 0.0
 
     def restart(self) -> None:
-        self._drawn = rounded_up(self._drawn, LANES)
+        self._drawn = -(-self._drawn // LANES) * LANES
 
     def number(self) -> int:
         drawn = self._drawn
