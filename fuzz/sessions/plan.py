@@ -2,8 +2,8 @@
 
 A chunk is a pure function of the plan's target, engine and seed, of its index and its number of
 actions. It does not matter which process or machine runs it, or what ran before. Invariant: how a
-session is cut depends on its budget of actions only, and without such a budget on nothing. So any
-share of its chunks is a piece of the same sum.
+session is cut depends on its budget of actions and the size of its chunks only. So any share of its
+chunks is a piece of the same sum.
 """
 
 from __future__ import annotations
@@ -37,16 +37,19 @@ a second on the reference, a hundred times as long as handing them out."""
 CHUNKS_PER_SIZE = 4
 """After this many chunks of one size the next ones are twice as large."""
 RAMP_CHUNKS = CHUNKS_PER_SIZE * (CHUNK_ACTIONS // FIRST_CHUNK_ACTIONS).bit_length()
+"""How many chunks share the seed of their processes."""
 OVERTIME_SECONDS_MIN, OVERTIME_SECONDS_MAX = 10.0, 120.0
 """Bounds of the time for reductions after the session's time is up."""
 
 
-def actions_before(index: int) -> int:
+def actions_before(index: int, chunk_actions: int = CHUNK_ACTIONS) -> int:
     """How many actions the chunks before this one have, if no budget ends them."""
-    ramp = min(index, RAMP_CHUNKS)
-    size, rest = FIRST_CHUNK_ACTIONS << ramp // CHUNKS_PER_SIZE, ramp % CHUNKS_PER_SIZE
-    before = CHUNKS_PER_SIZE * (size - FIRST_CHUNK_ACTIONS) + rest * size
-    return before + (index - ramp) * CHUNK_ACTIONS
+    before, size = 0, min(FIRST_CHUNK_ACTIONS, chunk_actions)
+    while index > CHUNKS_PER_SIZE and size < chunk_actions:
+        before += CHUNKS_PER_SIZE * size
+        index -= CHUNKS_PER_SIZE
+        size = min(2 * size, chunk_actions)
+    return before + index * size
 
 
 @attrs.frozen
@@ -72,6 +75,8 @@ class PlanKey:
     budget_actions: int | None
     name: str = ""
     """What distinguishes the target from others, if that is not its path."""
+    chunk_actions: int = CHUNK_ACTIONS
+    """How many actions the chunks have after the first, small ones."""
 
 
 @attrs.frozen
@@ -98,6 +103,7 @@ class Plan:
     """Where the stateful engine shares examples. The result of a chunk depends on it, too."""
     name: str = ""
     """What distinguishes the target from others in a history."""
+    chunk_actions: int = CHUNK_ACTIONS
     chunks: range = range(UNLIMITED)
     """The session's share of the chunks, as far as the budget goes."""
     token: str = attrs.field(factory=lambda: os.urandom(TOKEN_BYTES).hex(), eq=False)
@@ -126,6 +132,7 @@ class Plan:
             seed=self.seed,
             budget_actions=self.actions,
             name=self.name,
+            chunk_actions=self.chunk_actions,
         )
 
     @property
@@ -133,12 +140,15 @@ class Plan:
         """The indices of the chunks that this session runs."""
         if self.actions is None:
             return self.chunks
-        whole = range(bisect_left(range(UNLIMITED), self.actions, key=actions_before))
+        whole = range(bisect_left(range(UNLIMITED), self.actions, key=self._before))
         stop = min(self.chunks.stop, whole.stop)
         return range(min(self.chunks.start, stop), stop, self.chunks.step)
 
+    def _before(self, index: int) -> int:
+        return actions_before(index, self.chunk_actions)
+
     def chunk(self, index: int) -> Chunk:
-        end, before = actions_before(index + 1), actions_before(index)
+        end, before = self._before(index + 1), self._before(index)
         return Chunk(index, (end if self.actions is None else min(end, self.actions)) - before)
 
     def origin(self, chunk: int) -> Origin:

@@ -64,6 +64,7 @@ SEED_BYTES = 4
 DEFAULT_SECONDS = 30.0
 SEEDS_HUNTED, SEEDS_HUNTED_MAX = 20, 1000
 REPEATS_MAX = 1_000_000
+CHUNK_ACTIONS_MAX = 1_000_000
 SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EFBIG}
 """Too few open files, processes, memory, or disk space."""
 PLACE = PathOrAddress()
@@ -129,6 +130,13 @@ def cli() -> None:
     metavar="FROM:TO",
     type=chunk_range,
     help="Budget as a range of chunks, 0:5120, to run them again.",
+)
+@click.option(
+    "--chunk-actions",
+    type=click.IntRange(1, CHUNK_ACTIONS_MAX),
+    default=4096,
+    show_default=True,
+    help="Actions in a chunk; larger ones feed a larger cluster. Parts need the same number.",
 )
 @click.option(
     "--part",

@@ -33,6 +33,8 @@ from fuzz.terminal.session_report import STOPPED
 
 ACTIONS_MAX = 30
 """How many actions of a failure are shown, the last ones."""
+EXPLAINED_MAX = 100
+"""How many causes are explained step by step, the first ones: each page has 30 kB."""
 RAREST = 10
 MOST, ALSO = "●", "○"
 
@@ -42,13 +44,21 @@ def write_night(night: Night, material: Material, output: Path, build: Build) ->
     folder = output.with_suffix("")
     with writing(folder):
         folder.mkdir(exist_ok=True)
-    causes = [_cause(each, material, folder, build) for each in night.causes]
+    causes = [
+        _cause(each, material, folder, build if number < EXPLAINED_MAX else None)
+        for number, each in enumerate(night.causes)
+    ]
     write_text(output.with_suffix(".json"), night.dumps())
     write_text(output, render_night(night, causes, output.stem))
 
 
-def _cause(cause: NightCause, material: Material, folder: Path, build: Build) -> dict[str, Any]:
-    """The data of a cause, with the files of its failures in the folder. Raises BadInputError."""
+def _cause(
+    cause: NightCause, material: Material, folder: Path, build: Build | None
+) -> dict[str, Any]:
+    """The data of a cause, with the files of its failures in the folder. Raises BadInputError.
+
+    The build explains it, if there is one.
+    """
     first, saved = cause.first, cause.first.saved
     is_reduced = saved.length < saved.reduced_from
     reduced = f", reduced from {saved.reduced_from:,}" if is_reduced else ""
@@ -78,14 +88,17 @@ def _cause(cause: NightCause, material: Material, folder: Path, build: Build) ->
     path, trace = found
     href = str(traced[first.known.id])
     left_out = max(0, len(trace.actions) - ACTIONS_MAX)
+    arguments = first.known.options if build is None else build.arguments_for(first.known)
     shown |= {
         "trace": href,
-        "command": shell_words(["gcfuzz", "replay", href, *build.arguments_for(first.known)]),
+        "command": shell_words(["gcfuzz", "replay", href, *arguments]),
         "actions": [describe_action(action) for action in trace.actions[left_out:]],
         "first": left_out + 1,
         "left_out": counted(left_out, "action") if left_out else "",
     }
     shown["notes"] += [f"planted: {bug}" for bug in trace.header.kills]
+    if build is None:
+        return shown
     try:
         page = build.explained(first.known, trace, path)
     except BadInputError as problem:

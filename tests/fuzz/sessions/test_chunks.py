@@ -81,13 +81,19 @@ def test_chunks_have_all_actions_of_a_budget() -> None:
         assert all(plan.chunk(index).actions > 0 for index in plan.share)
 
 
-def test_chunks_grow_to_their_size() -> None:
-    sizes = [PLAN.chunk(index).actions for index in range(100)]
+@pytest.mark.parametrize("chunk_actions", [1, 64, 100, CHUNK_ACTIONS, 65_536])
+def test_chunks_grow_to_their_size(chunk_actions: int) -> None:
+    plan = attrs.evolve(PLAN, chunk_actions=chunk_actions)
+    sizes = [plan.chunk(index).actions for index in range(100)]
     assert sizes == sorted(sizes)
-    assert (sizes[0], sizes[-1]) == (64, CHUNK_ACTIONS)
-    assert [actions_before(index) for index in range(101)] == [
+    assert (sizes[0], sizes[-1]) == (min(64, chunk_actions), chunk_actions)
+    assert [actions_before(index, chunk_actions) for index in range(101)] == [
         sum(sizes[:index]) for index in range(101)
     ]
+
+
+def test_the_size_of_chunks_is_part_of_the_plan() -> None:
+    assert attrs.evolve(PLAN, chunk_actions=65_536).key != PLAN.key
 
 
 def test_parts_share_the_chunks_of_a_plan() -> None:

@@ -161,6 +161,18 @@ def test_one_failure_of_each_likely_cause_is_shown_and_a_line_for_the_others(
     assert 'href="night/allocate_string.jsonl"' in line
 
 
+def test_only_the_first_causes_are_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.terminal.night_page.EXPLAINED_MAX", 1)
+    names = ["heap.jsonl", "clock.jsonl"]
+    corpus = written(tmp_path, record(*(failure(name[:4], path=name) for name in names)))
+    for name in names:
+        traces.write_to(Trace(Header(VERSION, "reference"), ACTIONS), corpus / name)
+    assert report(corpus).count("step by step") == 1
+    assert len([*(corpus / "night").glob("*.html")]) == 1
+
+
 def test_the_last_actions_of_a_long_trace_are_shown(page: str) -> None:
     assert article(page, "clock").count("<li") == 30
 
