@@ -23,6 +23,7 @@
    the limits of an action, and the numbers of objects. */
 
 #define INPUT_BYTES (1 << 20)
+#define OUTPUT_BYTES (1 << 23)
 #define ROOTS_MAX 4096
 #define COUNT_OF(array) ((long)(sizeof(array) / sizeof(*(array))))
 #define UNSET LONG_MIN
@@ -719,6 +720,8 @@ static long carried_out_here(long *found)
 long gcfuzz_next(void)
 {
     for (;;) {
+        if (output_length > OUTPUT_BYTES / 2)
+            flush_output();
         char *line = peek_line();
         if (!line) {
             flush_output();
@@ -773,6 +776,9 @@ void gcfuzz_begin(void *stack_top, void (*run_callback)(long))
         strcpy(input->data, line);
         input->end = strlen(line);
     }
+    /* When answers are written depends on the time, and a buffer that grows would change which
+       address, and so which identity, malloc() gives an object again. */
+    room_for(OUTPUT_BYTES);
     callback_length = -1;
     callback = run_callback;
     roots_end = (word *)stack_top + ROOTS_MAX;
