@@ -106,7 +106,7 @@ class Newcomer(ctypes.Structure):
     _fields_: ClassVar = [("version", INT), ("name", TEXT), ("group", REF)]
 
 
-class Sample(NamedTuple):
+class SampleEvent(NamedTuple):
     """An event of JVMTI's SampledObjectAlloc. Its references are global."""
 
     env: int
@@ -207,7 +207,7 @@ class JavaMachine:
         self.jni = Functions(JNI, env.value)
         self._tools = self._interface(JVMTI_VERSION)
         self._jvmti = Functions(JVMTI, self._tools)
-        self.samples: list[Sample] = []
+        self.samples: list[SampleEvent] = []
         """What the machine has reported since `take_samples`."""
         self.called_back: Callable[[int, int], None] | None = None
         """It is called for each sample, with the thread's `JNIEnv` and the object."""
@@ -247,7 +247,7 @@ class JavaMachine:
     ) -> None:
         address = int(self.jni.GetLongField(env, thread, self.names.eetop))
         held, held_kind = (int(self.jni.NewGlobalRef(env, each)) for each in (reference, kind))
-        self.samples.append(Sample(env, address, held, held_kind, size_bytes))
+        self.samples.append(SampleEvent(env, address, held, held_kind, size_bytes))
         if self.called_back is not None:
             self.called_back(env, reference)
 
@@ -265,7 +265,7 @@ class JavaMachine:
                 raise JavaError(f"the event of a sample has another {problem}")
         return len(taken)
 
-    def _problem_of(self, sample: Sample, thread: JavaThread, allocated: int) -> str | None:
+    def _problem_of(self, sample: SampleEvent, thread: JavaThread, allocated: int) -> str | None:
         kind = self.jni.GetObjectClass(thread.env, allocated)
         is_right = {
             "object": thread.is_same(sample.object, allocated),

@@ -38,7 +38,6 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "outside": {"counting": Contexts(CONTEXT_BYTES, sizes="reported")},
         "enabling": {"enabling": "draws"},
         "large objects": {"large_object_bytes": 85_008},
-        "larger objects": {"large_object_bytes": 84_992},
     },
     "gperftools": {
         "crossing": {"crosses": "at"},
