@@ -1,8 +1,10 @@
 """The targets `hotspot`: a stock Java virtual machine. gcfuzz predicts each allocation.
 
 The driver creates the machine in its own process and calls it through JNI and JVMTI, by ctypes
-alone. Start reading with `driver`.
+alone. Start reading with `driver`; for JDK Flight Recorder, with `jfr_driver`.
 """
+
+import attrs
 
 from fuzz.targets.registration import PathOption, Program, lazily
 
@@ -32,4 +34,5 @@ JFR = Program(
     command=HOTSPOT.command,
     variant_of=HOTSPOT.name,
 )
-TARGETS = (HOTSPOT, HOTSPOT.as_documented(), AT_ONCE, JFR, JFR.as_documented())
+JFR_AS_DOCUMENTED = attrs.evolve(JFR.as_documented(), variant_of=HOTSPOT.name)
+TARGETS = (HOTSPOT, HOTSPOT.as_documented(), AT_ONCE, JFR, JFR_AS_DOCUMENTED)

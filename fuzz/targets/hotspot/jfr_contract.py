@@ -62,8 +62,8 @@ SETTINGS_AS_DOCUMENTED = tuple(
 """With `recordings` 2, sampling is on from the header on."""
 SIZE_SHARE = 4
 """As documented, no object is larger than a quarter of a buffer, so that buffers hold several."""
-EDGES = 4
-"""How often a size is listed that leaves as much of a buffer as may be wasted."""
+INCREMENTS = (0, 0, 1, 2)
+"""How often the limit of what may be wasted has grown when a size of `boundary_bytes` leaves it."""
 OBSERVES = ("samples", "weights", "minors", "size", "value", "identity", "graph")
 SWITCHES = ("enable_sampling", "disable_sampling")
 EXCLUDED = ("set_period", "pin", "unpin", "allocate_weakref", "read_weakref")
@@ -91,7 +91,7 @@ def contract(
 ) -> Contract:
     """The contract. The period is what an object outside must reach; 1 if there are no buffers.
 
-    Behind the object that begins a buffer, one of `boundary_bytes` leaves what may be wasted.
+    Behind the object that begins a buffer, one of `boundary_bytes` leaves about what may be wasted.
     """
     period_bytes = buffers.desired_bytes - buffers.reserve_bytes if chosen["buffer_bytes"] else 1
     return Contract(
@@ -110,7 +110,13 @@ def contract(
             seeds=(0,) * chosen["threads"],
         ),
         settings=SETTINGS,
-        boundary_bytes=(max(period_bytes - buffers.waste_bytes, WORD_BYTES),) * EDGES,
+        boundary_bytes=tuple(
+            max(
+                period_bytes - buffers.waste_bytes - times * buffers.waste_increment_bytes,
+                WORD_BYTES,
+            )
+            for times in INCREMENTS
+        ),
         batch=True,
     )
 

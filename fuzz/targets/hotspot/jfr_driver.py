@@ -45,7 +45,7 @@ from fuzz.targets.hotspot.jfr_contract import (
     contract,
     kinds_for,
 )
-from fuzz.targets.hotspot.jfr_recorder import AllocationSample, Recorder
+from fuzz.targets.hotspot.jfr_recorder import AllocationSample, FlightRecorder
 from fuzz.targets.process.driver import CarryOut
 from fuzz.targets.process.serve import serve_batch
 from fuzz.targets.process.threads import stay_on_one_processor
@@ -56,7 +56,7 @@ PROBE_OBJECTS, PROBE_LENGTH = 1000, 1000
 """What two recordings allocate to find out whether the second one counts what the first had."""
 
 
-class Unsettled(NamedTuple):
+class TimedAllocation(NamedTuple):
     """An allocation whose samples are not known yet."""
 
     before: int
@@ -78,7 +78,7 @@ class JfrDriver(HotspotDriver):
     def __init__(self, name: str, library: str) -> None:
         super().__init__(name, library)
         self._folder = _new_folder()
-        self._unsettled: list[Unsettled] = []
+        self._unsettled: list[TimedAllocation] = []
         self._numbers: dict[int, int] = {}
         self._ever_attached: set[int] = set()
         self._has_one_recording = self._reports_buffers = False
@@ -98,7 +98,7 @@ class JfrDriver(HotspotDriver):
     def machine(self) -> JavaMachine:
         machine = super().machine
         self._main = self.attached.pop(0)
-        self._recorder = Recorder(machine, self._main.env, self._folder)
+        self._recorder = FlightRecorder(machine, self._main.env, self._folder)
         return machine
 
     @cached_property
@@ -215,7 +215,7 @@ class JfrDriver(HotspotDriver):
         after = self._recorder.time(env)
         if self._recorder.is_running:
             kind, thread = self._kinds[str(action.kind)], self._numbers[action.thread]
-            self._unsettled.append(Unsettled(before, after, thread, kind, self.observation))
+            self._unsettled.append(TimedAllocation(before, after, thread, kind, self.observation))
         if self._reports_buffers:
             self._observe_size(start, self.collections != collections)
         return answer

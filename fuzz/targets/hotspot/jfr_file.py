@@ -36,17 +36,17 @@ class Field(NamedTuple):
     is_array: bool
 
 
-class Kind(NamedTuple):
+class ValueType(NamedTuple):
     """A type of events or of values."""
 
     name: str
     fields: tuple[Field, ...]
 
 
-Kinds = Mapping[int, Kind]
+ValueTypes = Mapping[int, ValueType]
 
 
-class Reader:
+class ChunkReader:
     """Reads values, one after another."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
@@ -82,7 +82,7 @@ class Reader:
                 return self.taken(self.number()).decode("latin1" if n == LATIN1 else "utf-8")
         raise ValueError(f"a text of the unknown encoding {encoding}")
 
-    def value(self, kinds: Kinds, field: Field) -> Any:  # noqa: ANN401 - of any type
+    def value(self, kinds: ValueTypes, field: Field) -> Any:  # noqa: ANN401 - of any type
         if field.is_array:
             single = field._replace(is_array=False)
             return [self.value(kinds, single) for _ in range(self.number())]
@@ -92,22 +92,22 @@ class Reader:
         plain = PLAIN.get(kind.name)
         return plain(self) if plain else self.record(kinds, kind)
 
-    def record(self, kinds: Kinds, kind: Kind) -> dict[str, Any]:
+    def record(self, kinds: ValueTypes, kind: ValueType) -> dict[str, Any]:
         return {field.name: self.value(kinds, field) for field in kind.fields}
 
 
-def _fixed(layout: str) -> Callable[[Reader], Any]:
+def _fixed(layout: str) -> Callable[[ChunkReader], Any]:
     packed = struct.Struct(layout)
     return lambda reader: packed.unpack(reader.taken(packed.size))[0]
 
 
-PLAIN: Mapping[str, Callable[[Reader], Any]] = {
-    **dict.fromkeys(("long", "int", "short", "char"), Reader.number),
+PLAIN: Mapping[str, Callable[[ChunkReader], Any]] = {
+    **dict.fromkeys(("long", "int", "short", "char"), ChunkReader.number),
     "byte": _fixed("b"),
     "boolean": _fixed("?"),
     "float": _fixed(">f"),
     "double": _fixed(">d"),
-    "java.lang.String": Reader.text,
+    "java.lang.String": ChunkReader.text,
 }
 """What reads the types without fields."""
 
@@ -139,7 +139,7 @@ def _events_of_chunk(chunk: bytes, metadata_at: int, names: tuple[str, ...]) -> 
     found = []
     at = HEADER_BYTES
     while at < len(chunk):
-        reader = Reader(chunk, at)
+        reader = ChunkReader(chunk, at)
         size_bytes, number = reader.number(), reader.number()
         if size_bytes == 0:
             raise ValueError("an event without a size")
@@ -152,7 +152,9 @@ def _events_of_chunk(chunk: bytes, metadata_at: int, names: tuple[str, ...]) -> 
     yield from found  # Constants may follow the events that name them.
 
 
-def _read_constants(reader: Reader, kinds: Kinds, constants: dict[str, dict[int, Any]]) -> None:
+def _read_constants(
+    reader: ChunkReader, kinds: ValueTypes, constants: dict[str, dict[int, Any]]
+) -> None:
     for _ in ("start", "duration", "distance to the constants before"):
         reader.number()
     reader.taken(1)
@@ -164,8 +166,8 @@ def _read_constants(reader: Reader, kinds: Kinds, constants: dict[str, dict[int,
             of_kind[number] = reader.record(kinds, kind)
 
 
-def _kinds_at(chunk: bytes, at: int) -> Kinds:
-    reader = Reader(chunk, at)
+def _kinds_at(chunk: bytes, at: int) -> ValueTypes:
+    reader = ChunkReader(chunk, at)
     end = at + reader.number()
     for _ in ("type", "start", "duration", "number of the metadata"):
         reader.number()
@@ -173,18 +175,18 @@ def _kinds_at(chunk: bytes, at: int) -> Kinds:
 
 
 @lru_cache(maxsize=4)
-def _kinds_in(metadata: bytes) -> Kinds:
+def _kinds_in(metadata: bytes) -> ValueTypes:
     """The types. Most recordings of a machine have equal ones."""
-    reader = Reader(metadata)
+    reader = ChunkReader(metadata)
     texts = [reader.text() for _ in range(reader.number())]
     return {
-        int(attributes["id"]): Kind(attributes["name"], tuple(_fields_in(children)))
+        int(attributes["id"]): ValueType(attributes["name"], tuple(_fields_in(children)))
         for name, attributes, children in _flattened(_element(reader, texts))
         if name == "class"
     }
 
 
-def _element(reader: Reader, texts: list[Any]) -> tuple[str, dict[str, str], list[Any]]:
+def _element(reader: ChunkReader, texts: list[Any]) -> tuple[str, dict[str, str], list[Any]]:
     """An element of a tree: its name, its attributes, and the elements in it."""
     name = texts[reader.number()]
     attributes = {texts[reader.number()]: texts[reader.number()] for _ in range(reader.number())}

@@ -62,7 +62,7 @@ class AllocationSample(NamedTuple):
     weight: int
 
 
-class Recorder:
+class FlightRecorder:
     """Creates recordings, one after another."""
 
     def __init__(self, machine: JavaMachine, env: int, folder: Path) -> None:

@@ -73,7 +73,7 @@ def test_where_sampling_is_on_from_the_start_each_part_of_its_rule_matters(
     assert f"with {field} " in problem
 
 
-OF_JUDGING = {"estimates", "weights", "setting_period"}
+OF_JUDGING = {"estimates", "weights", "own_bytes", "setting_period"}
 OF_ROOMS = {"realloc"}
 OF_LEGALITY = {"period_bytes", "periods", "disabling", "pinning"}
 

@@ -173,7 +173,7 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"first_bytes": (1, None, 0), "crosses": "at", "distances": "jemalloc"},
         "the least of first_bytes is 0; it must be at least 1",
     ),
-    (BLOCKS, {"size_classes": tuple(range(1, 2**16))}, "the number of numbers is 65564; it must b"),
+    (BLOCKS, {"size_classes": tuple(range(1, 2**16))}, "the number of numbers is 65565; it must b"),
     (BLOCKS, {"shared_bytes": 129}, "layout.shared_bytes is 129; it must be from 0 to 128"),
     (AT_ONCE, {"at_once": AtOnce(phantom_percent=-1)}, "at_once.phantom_percent is -1; it must be"),
     # Kinds of objects.

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from fuzz.targets.hotspot.jfr_file import HEADER, HEADER_BYTES, MAGIC, Reader, events_in
+from fuzz.targets.hotspot.jfr_file import HEADER, HEADER_BYTES, MAGIC, ChunkReader, events_in
 
 
 def number(value: int) -> bytes:
@@ -24,7 +24,7 @@ def text(value: str) -> bytes:
 
 @pytest.mark.parametrize("value", [0, 127, 128, 2**35, 2**56 - 1, 2**56, 2**64 - 1])
 def test_the_ninth_byte_of_a_number_is_whole(value: int) -> None:
-    reader = Reader(number(value) + b"\7")
+    reader = ChunkReader(number(value) + b"\7")
     assert (reader.number(), reader.number()) == (value, 7)
 
 
@@ -36,7 +36,7 @@ def test_the_ninth_byte_of_a_number_is_whole(value: int) -> None:
     ],
 )
 def test_a_text_may_be_written_in_six_ways(data: bytes, found: object) -> None:
-    assert Reader(data).text() == found
+    assert ChunkReader(data).text() == found
 
 
 TEXTS = [

@@ -6,12 +6,13 @@ import sys
 
 import pytest
 
-from fuzz.protocol.actions import Malloc
-from fuzz.protocol.lines import action_to_data, to_line
+from fuzz.protocol.actions import Action, Malloc
+from fuzz.protocol.lines import BATCH_END, action_to_data, to_line
+from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.targets import make_target
 from fuzz.targets.__main__ import main
-from fuzz.targets.process.serve import serve
+from fuzz.targets.process.serve import serve, serve_batch
 
 HEADER = '{"gcfuzz": 2, "target": "process", "config": {"nursery_bytes": 512}}'
 
@@ -50,6 +51,44 @@ def test_an_action_is_answered_with_an_observation(reference: Target) -> None:
 def test_the_answer_to_a_wrong_line_is_an_error(reference: Target, line: str, error: str) -> None:
     _, answer = answers(reference, HEADER, line)
     assert str(answer["error"]).startswith(error)
+
+
+class Settling:
+    """The reference, whose samples are known only after a trace."""
+
+    def __init__(self, target: Target) -> None:
+        self.name, self.start, self._perform = target.name, target.start, target.perform
+        self._observations: list[Observation] = []
+
+    def perform(self, action: Action) -> Observation:
+        self._observations.append(self._perform(action))
+        return self._observations[-1]
+
+    def settle(self) -> None:
+        for observation in self._observations:
+            observation.samples = 7
+
+
+NODE = '{"do": "allocate_node", "number": 1}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "samples"),
+    [
+        ([HEADER, NODE], []),
+        ([HEADER, NODE, NODE, BATCH_END], [7, 7]),
+        ([HEADER, NODE, "nonsense", NODE, BATCH_END], [7, None, 7]),
+    ],
+    ids=["not complete", "complete", "with a wrong line"],
+)
+def test_the_actions_of_a_batch_are_answered_at_its_end(
+    lines: list[str], samples: list[int | None], reference: Target
+) -> None:
+    out = io.StringIO()
+    serve_batch(Settling(reference), lines, out)
+    contract, *found = map(json.loads, out.getvalue().splitlines())
+    assert contract.keys() == {"contract"}
+    assert [each.get("samples") for each in found] == samples
 
 
 def test_a_block_is_answered_with_an_observation() -> None:
