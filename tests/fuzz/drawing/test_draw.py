@@ -254,7 +254,7 @@ def test_where_samples_are_rare_and_judged_by_chance_more_traces_are_longer(
     ("shortest", "longest", "least", "most"),
     [
         *((10, 20, DRAWS // 5, DRAWS), (20, 40, DRAWS // 5, DRAWS), (32, 64, DRAWS // 5, DRAWS)),
-        (65, 1000, DRAWS // 64, DRAWS // 16),
+        (65, 1000, DRAWS // 32, DRAWS // 8),
         *((65, 128, 0, DRAWS), (257, 512, 0, DRAWS), (513, 1000, 0, DRAWS)),
     ],
 )
