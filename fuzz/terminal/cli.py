@@ -706,7 +706,7 @@ def report_command(  # noqa: PLR0913 - the options of the command
     from fuzz.sessions import failure_history as history
     from fuzz.sessions import night
     from fuzz.terminal import night_summary
-    from fuzz.terminal.night_build import Build
+    from fuzz.terminal.night_build import NightBuild
 
     try:
         from fuzz.terminal.night_page import write_night
@@ -721,7 +721,7 @@ def report_command(  # noqa: PLR0913 - the options of the command
         folder = next((place for place in places if place.is_dir()), output.parent)
         history_path = folder / history.NAME
     material.corpora.append(history_path.parent)
-    earlier, build = history.read(history_path), Build(choice, session_name)
+    earlier, build = history.read(history_path), NightBuild(choice, session_name)
     current = night.sum_up(material, earlier, build.replayed, __version__, history.now())
     write_night(current, material, output, build)
     if markdown is not None:

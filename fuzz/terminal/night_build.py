@@ -22,7 +22,7 @@ from fuzz.terminal.explain_page import Page, make_page
 from fuzz.terminal.target_options import TargetChoice
 
 
-class Build:
+class NightBuild:
     """The target on the command line, and those that need no program."""
 
     def __init__(self, choice: TargetChoice, name: str) -> None:

@@ -25,7 +25,7 @@ from fuzz.sessions.failure_history import FIXED, FLAKY, OPEN, NightDone
 from fuzz.sessions.night import HuntedBugs, Material, Night, NightCause, NightFailure, target_name
 from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord, Timing
 from fuzz.terminal.explain_page import render
-from fuzz.terminal.night_build import Build
+from fuzz.terminal.night_build import NightBuild
 from fuzz.terminal.night_plots import COLOURS, draw_plots, look_of, unit_of
 from fuzz.terminal.night_summary import notes_on, status_of, verdict_of
 from fuzz.terminal.report import describe_action
@@ -39,7 +39,7 @@ RAREST = 10
 MOST, ALSO = "●", "○"
 
 
-def write_night(night: Night, material: Material, output: Path, build: Build) -> None:
+def write_night(night: Night, material: Material, output: Path, build: NightBuild) -> None:
     """Write the page `output` and what is beside it. Raises BadInputError."""
     folder = output.with_suffix("")
     with writing(folder):
@@ -53,7 +53,7 @@ def write_night(night: Night, material: Material, output: Path, build: Build) ->
 
 
 def _cause(
-    cause: NightCause, material: Material, folder: Path, build: Build | None
+    cause: NightCause, material: Material, folder: Path, build: NightBuild | None
 ) -> dict[str, Any]:
     """The data of a cause, with the files of its failures in the folder. Raises BadInputError.
 

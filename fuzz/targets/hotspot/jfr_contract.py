@@ -61,7 +61,8 @@ SETTINGS_AS_DOCUMENTED = tuple(
 )
 """With `recordings` 2, sampling is on from the header on."""
 SIZE_SHARE = 4
-"""As documented, no object is larger than a quarter of a buffer, so that buffers hold several."""
+"""As documented, only a node can be larger than a quarter of a buffer, so that buffers hold several
+objects."""
 INCREMENTS = (0, 0, 1, 2)
 """How often the limit of what may be wasted has grown when a size of `boundary_bytes` leaves it."""
 OBSERVES = ("samples", "weights", "minors", "size", "value", "identity", "graph")
@@ -77,7 +78,7 @@ def buffers_for(
     is_predicted = COLLECTORS[chosen[COLLECTOR]] in PREDICTED
     return RetiredBuffers(
         desired_bytes=desired_bytes,
-        least_bytes=BUFFER_BYTES if has_buffers else 2 * OBJECT_BYTES_MAX,
+        least_bytes=0 if has_buffers else 2 * OBJECT_BYTES_MAX,
         reserve_bytes=reserve_bytes,
         waste_bytes=desired_bytes // WORD_BYTES // chosen[WASTE_SHARE] * WORD_BYTES,
         waste_increment_bytes=WASTE_INCREMENT_WORDS * WORD_BYTES,
@@ -133,7 +134,8 @@ def as_documented(contract: Contract, chosen: Mapping[str, int]) -> Contract:
     is_always = chosen[EACH_OR_ONE] == ALWAYS
     layout = contract.layout
     if chosen["buffer_bytes"]:
-        most_bytes = buffers.desired_bytes // SIZE_SHARE
+        node_bytes = layout.kinds["node"].fixed_bytes
+        most_bytes = max(node_bytes, buffers.desired_bytes // SIZE_SHARE)
         layout = attrs.evolve(layout, object_bytes_max=most_bytes)
     return attrs.evolve(
         contract,

@@ -137,7 +137,7 @@ class JfrDriver(HotspotDriver):
         desired_bytes = self._samplers.buffer_bytes(self.attached[0].address)
         buffers = buffers_for(chosen, desired_bytes, self._heap.reserve_bytes, self._birth_bytes)
         self._kinds = kinds_for(chosen)
-        self._reports_buffers = buffers.sizes == "reported"
+        self._reports_buffers = buffers.sizes == "reported" and not self.is_as_documented
         if not self._has_one_recording and self._counts_all:
             buffers = attrs.evolve(buffers, enabling_counts="all")
         stated = contract(self.actions, chosen, layout, buffers)

@@ -99,7 +99,11 @@ EACH_THAT_COLLECTS = [each for each in EACH_COLLECTOR if each.id != EPSILON]
 DRIVER = ("-m", "fuzz.targets.hotspot.driver", "hotspot")
 PERIOD = 4096
 AS_DOCUMENTED = "hotspot-as-documented"
-FAILURES = sorted((ROOT / "corpus" / "hotspot").glob("*.jsonl"))
+FAILURES = [
+    path
+    for path in sorted((ROOT / "corpus" / "hotspot").glob("*.jsonl"))
+    if not path.name.startswith("jfr-")  # Of hotspot-jfr.
+]
 PAGES = ROOT / "docs" / "findings" / "hotspot"
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pytest
-from target_helpers import Changed, changed, first_failure, java_folder
+from target_helpers import ROOT, Changed, changed, first_failure, java_folder
 
+from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
     Action,
     AllocateString,
@@ -22,12 +24,16 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.target import FullTarget, full
+from fuzz.replay import replay
 from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
 
 JFR, AS_DOCUMENTED = "hotspot-jfr", "hotspot-jfr-as-documented"
 ACTIONS = {"25": 100_000, "17": 50_000}
 SAMPLES_MIN = 2000
+PERIOD_BYTES = 1856
+"""What an object outside a buffer must reach: the buffer's 2048 bytes less those in reserve."""
+FAILURES = sorted((ROOT / "corpus" / "hotspot").glob("jfr-*.jsonl"))
 SESSION_SECONDS = 60.0
 EACH, ONE, ALWAYS = range(3)
 SETTINGS = {"collector": 0, "buffer_bytes": 2048, "waste_share": 8}
@@ -65,13 +71,13 @@ def test_each_sample_of_a_session_is_predicted(version: str) -> None:
 
 
 STRING = AllocateString(1000)
-ON_OFF_ON = [EnableSampling(2048), *[STRING] * 4, DisableSampling(), *[STRING] * 6]
+ON_OFF_ON = [EnableSampling(PERIOD_BYTES), *[STRING] * 4, DisableSampling(), *[STRING] * 6]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "counts_all"), [("17", False), ("25", True)])
 def test_a_second_recording_may_count_all_bytes_again(version: str, counts_all: bool) -> None:
-    actions = [*ON_OFF_ON, EnableSampling(2048), *[STRING] * 4]
+    actions = [*ON_OFF_ON, EnableSampling(PERIOD_BYTES), *[STRING] * 4]
     weights = weights_of(jfr(version), actions, EACH)
     first, second = chain(*weights[:5]), [*chain(*weights[12:])]
     assert (second[0] > 10_000) == counts_all
@@ -80,7 +86,7 @@ def test_a_second_recording_may_count_all_bytes_again(version: str, counts_all: 
 
 @pytest.mark.slow
 def test_a_switched_event_counts_the_bytes_while_it_was_off(jfr_25: FullTarget) -> None:
-    weights = weights_of(jfr_25, [*ON_OFF_ON, EnableSampling(2048), *[STRING] * 4], ONE)
+    weights = weights_of(jfr_25, [*ON_OFF_ON, EnableSampling(PERIOD_BYTES), *[STRING] * 4], ONE)
     assert next(chain(*weights[12:])) > 6000
 
 
@@ -133,6 +139,15 @@ def test_a_session_under_the_documented_contract_finds(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("path", FAILURES, ids=lambda path: path.name)
+def test_a_finding_fails_as_recorded(path: Path, documented: FullTarget) -> None:
+    trace = traces.read(path)
+    assert trace.header.found is not None
+    failure = replay(documented, trace, path.name)
+    assert (failure and failure.message) == trace.header.found.message
+
+
+@pytest.mark.slow
 def test_each_retired_buffer_is_counted_once(jfr_25: FullTarget) -> None:
-    actions = [EnableSampling(2048), *[STRING, CollectFull()] * 20]
+    actions = [EnableSampling(PERIOD_BYTES), *[STRING, CollectFull()] * 20]
     assert run_actions(jfr_25, {**SETTINGS, "recordings": ONE}, actions) is None
