@@ -31,10 +31,10 @@ SAME_EVERYWHERE = ("jemalloc", "gperftools", "tcmalloc", "scalene", "ddtrace", "
     [
         ("jemalloc", "random", 100_000, 10_000),
         ("jemalloc", "stateful", 20_000, 1000),
-        ("gperftools", "random", 100_000, 10_000),
+        ("gperftools", "random", 125_000, 10_000),
         ("gperftools", "stateful", 30_000, 1000),
         ("tcmalloc", "random", 50_000, 2000),
-        ("scalene", "random", 11_000, 2000),
+        ("scalene", "random", 12_000, 2000),
         ("ddtrace", "random", 10_000, 2000),
         ("hotspot", "stateful", 2000, 0),
     ],
