@@ -20,7 +20,7 @@ from fuzz.targets.dotnet.contract import CONTEXT_BYTES
 from fuzz.targets.python_profilers.profiler_driver import BLOCK_BYTES_MAX, HEADER_BYTES
 from fuzz.targets.scalene.contract import MARK_BYTES
 
-ACTIONS = 3000
+ACTIONS = 6000
 
 
 def without_memento(kinds: Mapping[str, KindLayout]) -> Mapping[str, KindLayout]:

@@ -121,7 +121,7 @@ def test_junit_and_hypothesis_report_the_failure(found: Ran, finding: Project) -
     assert "← first wrong answer" in str(failure.text)
     assert "FAILURE 1: " in failure.attrib["message"]
     statistics = found.stdout.partition("Hypothesis Statistics")[2]
-    assert ", 1 failing, and 0 invalid test cases" in statistics
+    assert ", 1 failing, and " in statistics
     assert max(map(len, statistics.splitlines())) < 100
 
 
