@@ -7,6 +7,7 @@ worker to the session, which repeats the task; so nothing here tries anything tw
 
 from __future__ import annotations
 
+import io
 import pickle
 import shutil
 import socket
@@ -118,14 +119,29 @@ _over: set[str] = set()
 """The tokens of sessions that search no more, and of those that are over."""
 
 
+class PlainPickler(pickle.Pickler):
+    """Writes an exception as Python does: Dask has its traceback written, which is not data."""
+
+    @override
+    def reducer_override(self, obj: Any) -> Any:
+        return obj.__reduce__() if isinstance(obj, Exception) else NotImplemented
+
+
+def packed(message: Message) -> bytes:
+    """The message as plain data, which `plain_message` of `cluster` reads."""
+    data = io.BytesIO()
+    PlainPickler(data).dump(message)
+    return data.getvalue()
+
+
 def run_and_report(plan: Plan, task: Task, topic: str, number: int) -> list[bytes]:
     """Run a task; returns its pickled answers. Those before its end are also events of Dask's."""
     from distributed import get_worker
 
     def report(place: int, message: Message) -> None:
-        get_worker().log_event(topic, (number, place, pickle.dumps(message)))
+        get_worker().log_event(topic, (number, place, packed(message)))
 
-    return [*map(pickle.dumps, run_task(plan, task, report))]
+    return [*map(packed, run_task(plan, task, report))]
 
 
 def run_task(plan: Plan, task: Task, report: Report = lambda _, __: None) -> list[Message]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from threading import Event, Thread
@@ -28,7 +29,7 @@ from fuzz.sessions import dask_tasks
 from fuzz.sessions.cluster import Cluster, DaskWorker, Inbox, connected, plain_message
 from fuzz.sessions.compare import Before
 from fuzz.sessions.corpus import SavedFailure
-from fuzz.sessions.dask_tasks import PatientConnection, TaskProcess, run_task, why_unable
+from fuzz.sessions.dask_tasks import PatientConnection, TaskProcess, packed, run_task, why_unable
 from fuzz.sessions.plan import Chunk, Plan, SessionTotals
 from fuzz.sessions.worker import Candidates, Message, Search, Searched, Task
 from fuzz.targets import TargetOptions, make_target
@@ -339,9 +340,15 @@ def test_a_message_that_is_not_plain_data_is_not_unpickled() -> None:
 
 def test_all_that_a_worker_sends_is_plain_data(plan: Plan) -> None:
     answers = run_task(plan, Search(plan.chunk(9)))
-    assert [plain_message(pickle.dumps(each)) for each in answers] == answers
-    problem = plain_message(pickle.dumps(BadInputError("a problem")))
-    assert str(problem) == "a problem"
+    assert [plain_message(packed(each)) for each in answers] == answers
+
+
+def test_a_problem_is_plain_data_also_where_dask_keeps_tracebacks() -> None:
+    import_module("distributed")
+    with pytest.raises(BadInputError) as raised:
+        raise BadInputError("a problem") from ValueError()
+    problem = plain_message(packed(raised.value))
+    assert (type(problem), str(problem)) == (BadInputError, "a problem")
 
 
 def test_the_end_of_a_session_leaves_another_s_processes(plan: Plan) -> None:
