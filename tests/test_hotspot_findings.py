@@ -45,6 +45,11 @@ def test_the_table_lists_each_page() -> None:
     assert [page for page in PAGES if f"({page}.md)" not in table] == []
 
 
+BY_CHANCE = ("generator-races", "jfr-ended-threads")
+"""Threads that take turns on one core need not lose a step. JFR takes 150 samples a second at most,
+so what is reported depends on the machine's speed."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_hotspot_breaks_what_its_page_says(page: str, built: tuple[Path, str]) -> None:
@@ -56,7 +61,7 @@ def test_hotspot_breaks_what_its_page_says(page: str, built: tuple[Path, str]) -
     done = subprocess.run(command.split(), check=False, capture_output=True, text=True, cwd=folder)
     pattern = re.sub(r"\d+", r"\\d+", re.escape(shown(page, r"```text\n(.*?)\n```")))
     assert re.fullmatch(pattern, done.stdout.rstrip()), done.stdout + done.stderr
-    if page == "generator-races":  # Threads that take turns on one core need not lose a step.
+    if page in BY_CHANCE:
         assert done.returncode in {0, 1}
     else:
         assert done.returncode == (version in re.findall(r"\b(\d+)\.0\.", affected))
