@@ -133,7 +133,8 @@ class Program(Registration):
         """The same program under the contract that its documentation promises."""
         name = self.name + AS_DOCUMENTED
         description = f"{self.name}, under the contract that its documentation promises"
-        return attrs.evolve(self, name=name, description=description, variant_of=self.name)
+        variant_of = self.variant_of or self.name
+        return attrs.evolve(self, name=name, description=description, variant_of=variant_of)
 
 
 def _given_command(name: str, options: TargetOptions) -> Sequence[str]:

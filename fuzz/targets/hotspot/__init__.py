@@ -4,8 +4,6 @@ The driver creates the machine in its own process and calls it through JNI and J
 alone. Start reading with `driver`; for JDK Flight Recorder, with `jfr_driver`.
 """
 
-import attrs
-
 from fuzz.targets.registration import PathOption, Program, lazily
 
 HOTSPOT = Program(
@@ -34,5 +32,4 @@ JFR = Program(
     command=HOTSPOT.command,
     variant_of=HOTSPOT.name,
 )
-JFR_AS_DOCUMENTED = attrs.evolve(JFR.as_documented(), variant_of=HOTSPOT.name)
-TARGETS = (HOTSPOT, HOTSPOT.as_documented(), AT_ONCE, JFR, JFR_AS_DOCUMENTED)
+TARGETS = (HOTSPOT, HOTSPOT.as_documented(), AT_ONCE, JFR, JFR.as_documented())
