@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
+from fuzz.protocol.counting import PlacedBlocks
 
 BLOCK_BYTES_MAX = 2**22
+PAGE_BYTES = 4096
+LARGE_BYTES = 16384
+"""The least size class that takes pages of its own: SC_LARGE_MINCLASS."""
 SIZE_CLASSES = (
     *(8, 16, 32, 48, 64),
     *(quarters << shift for shift in range(4, 20) for quarters in (5, 6, 7, 8)),
@@ -26,9 +30,10 @@ def contract(actions: tuple[str, ...], period_bytes: int, seeds: tuple[int, ...]
         nursery_bytes=0,
         layout=layout_of_blocks(BLOCK_BYTES_MAX, SIZE_CLASSES),
         actions=actions,
-        observes=("samples", "size"),
+        observes=("samples", "size", "at"),
         sampling=SamplingRule(
             period_bytes=Range(1, PERIODS[-1]),
+            counting=PlacedBlocks(LARGE_BYTES),
             periods=PERIODS,
             counts="size",
             crosses="at",

@@ -1,7 +1,8 @@
 """The driver of `jemalloc`: `python -m fuzz.targets.jemalloc.driver NAME [LIBRARY]`.
 
 It runs in the environment that `find` sets. Invariant: a header sets every thread's generator, so
-the answers to a trace do not depend on the traces before it.
+the answers to a trace do not depend on the traces before it. After that the driver reads and sets
+no sampler.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from functools import partial
 
 from fuzz.protocol.contract import Contract
 from fuzz.targets.allocators.block_driver import BlockDriver
-from fuzz.targets.jemalloc.contract import BLOCK_BYTES_MAX, SETTINGS, contract
+from fuzz.targets.jemalloc.contract import (
+    BLOCK_BYTES_MAX,
+    LARGE_BYTES,
+    PAGE_BYTES,
+    SETTINGS,
+    contract,
+)
 from fuzz.targets.jemalloc.jemalloc_library import LIBRARY, JemallocLibrary, ThreadSampler
 
 
@@ -41,8 +48,18 @@ class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
         return contract(self.actions, chosen["period_bytes"], seeds)
 
     def allocated(self, thread: int, call: Callable[[], int]) -> int:
-        address, self.observation.samples = self.samplers[thread].allocate(call)
+        before = self.library.backtraces
+        address = call()
+        self.observation.samples = self.library.backtraces - before
         return address
+
+    def keep(self, address: int, root: int) -> int:
+        """Observe where a large block was placed, too."""
+        is_moved = [block.address for block in self.blocks[root : root + 1]] != [address]
+        room_bytes = super().keep(address, root)
+        if is_moved and room_bytes >= LARGE_BYTES:
+            self.observation.at = address % PAGE_BYTES
+        return room_bytes
 
     def pause(self) -> None:
         self.library.is_active = False
