@@ -70,7 +70,8 @@ class Observation:
     alive: bool | None = None
     identity: int | None = None
     profile: list[int] | None = None
-    """How many objects, and how many bytes, the samples of living blocks stand for."""
+    """How many objects, and how many bytes, the samples of living blocks stand for; if estimates
+    are `dumped`, then those of all blocks."""
     offsets: list[int] = attrs.Factory(list)
     """For each sample, the sampled byte of the object, from 0."""
     weights: list[int] = attrs.Factory(list)

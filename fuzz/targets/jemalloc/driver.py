@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import ClassVar
 
+from fuzz.protocol import actions
 from fuzz.protocol.contract import Contract
 from fuzz.targets.allocators.block_driver import BlockDriver
 from fuzz.targets.jemalloc.contract import (
@@ -17,9 +19,11 @@ from fuzz.targets.jemalloc.contract import (
     LARGE_BYTES,
     PAGE_BYTES,
     SETTINGS,
+    THREADS,
     contract,
 )
 from fuzz.targets.jemalloc.jemalloc_library import LIBRARY, JemallocLibrary, ThreadSampler
+from fuzz.targets.process.driver import CarryOut
 
 
 class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
@@ -27,6 +31,10 @@ class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
 
     settings = SETTINGS
     block_bytes_max = BLOCK_BYTES_MAX
+    CARRY_OUT: ClassVar[CarryOut] = {
+        **BlockDriver.CARRY_OUT,
+        actions.ReadProfile: lambda driver, _: driver.read_profile(),
+    }
 
     def __init__(self, name: str, library_name: str = LIBRARY) -> None:
         super().__init__(name, library_name)
@@ -46,6 +54,10 @@ class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
             self.threads.run(thread, partial(self.samplers[thread].begin, seed))
         self.resume()
         return contract(self.actions, chosen["period_bytes"], seeds)
+
+    def read_profile(self) -> list[int]:
+        # A thread of its own, so that no generator of the mutator's threads places its buffer.
+        return self.threads.run(THREADS.maximum, self.library.dumped)
 
     def allocated(self, thread: int, call: Callable[[], int]) -> int:
         before = self.library.backtraces

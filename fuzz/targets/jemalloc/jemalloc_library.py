@@ -9,6 +9,8 @@ each distance, also the one that `begin` requests, and reports samples through i
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 from collections.abc import Iterator, Sequence
 from ctypes import c_bool, c_char_p, c_int, c_int8, c_int32, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any, ClassVar
@@ -23,6 +25,8 @@ HOW_TO_INSTALL = "apt install libjemalloc2"
 
 STACK = (0x1000,)
 """The default stack of samples."""
+HEAD_BYTES = 256
+"""At most this much of a dump has its sums."""
 TICKS_MAX, TICKS_LAST = 1000, 2**31 - 1
 """The start of a thread's ticker, which nothing else in its state equals; the largest value."""
 STATE_BYTES_MAX = 1024
@@ -95,6 +99,20 @@ class JemallocLibrary(Allocator):
             name = f"arena.{old}.destroy"
             _check_answer(name, self._control(name.encode(), None, None, None, 0))
         return new
+
+    def dumped(self) -> list[int]:
+        """The sums in the head of a dump: living objects and bytes, then those of all."""
+        file = os.memfd_create("dump")
+        try:
+            self._set("prof.dump", c_char_p(f"/proc/self/fd/{file}".encode()))
+            sums = re.search(
+                r"t\*: (\d+): (\d+) \[(\d+): (\d+)\]", os.pread(file, HEAD_BYTES, 0).decode()
+            )
+        finally:
+            os.close(file)
+        if sums is None:
+            raise _unknown_build("does not write its dump as expected")
+        return [*map(int, sums.groups())]
 
     def allocated_address(self) -> int:
         """The address of the thread's count of allocated bytes, 64 bits."""

@@ -20,7 +20,15 @@ from target_helpers import BAD_INPUT, CLEAN
 
 from fuzz.oracles.counting.distances.jemalloc import Jemalloc as Distances
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import Free, Malloc, PauseSampling, Realloc, ResumeSampling, SetPeriod
+from fuzz.protocol.actions import (
+    Free,
+    Malloc,
+    PauseSampling,
+    ReadProfile,
+    Realloc,
+    ResumeSampling,
+    SetPeriod,
+)
 from fuzz.protocol.target import Target
 from fuzz.targets import NO_OPTIONS, make_target
 from fuzz.targets.jemalloc.contract import LARGE_BYTES, SIZE_CLASSES, contract
@@ -299,6 +307,18 @@ def test_a_new_period_does_not_change_the_present_distance(target: Target) -> No
     target.perform(SetPeriod(2**18))
     assert until_sampled(target, 1) == blocks_in(distances.draw(256))
     assert until_sampled(target, 4096) == blocks_in(distances.draw(2**18), 4096)
+
+
+def test_a_profile_has_the_living_samples_and_all_since_the_reset(target: Target) -> None:
+    started(target, period_bytes=1)
+    for size_bytes in (100, 1000, 2**20):
+        target.perform(Malloc(size_bytes))
+    all_of_them = [3, 112 + 1024 + 2**20]
+    assert target.perform(ReadProfile()).profile == all_of_them * 2
+    target.perform(Free(2))
+    assert target.perform(ReadProfile()).profile == [2, 112 + 1024, *all_of_them]
+    target.perform(SetPeriod(4096))
+    assert target.perform(ReadProfile()).profile == [0] * 4
 
 
 def seed_with_distance(least: int, most: int, period_bytes: int) -> int:

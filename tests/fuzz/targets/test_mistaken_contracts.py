@@ -64,6 +64,8 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "realloc": {"realloc": "when_moved"},
         "paused": {"paused": "stopped"},
         "first": {"first_bytes": (100, 100)},
+        "profile": {"estimates": "probability"},
+        "samples kept": {"setting_period": "keeps"},
         "nothing placed": {"counting": Bytes(), **LARGE},
         "a larger block placed": {"counting": PlacedBlocks(20_480), **LARGE},
         "seed": {"seeds": lambda seeds: tuple(seed ^ 1 for seed in seeds)},
@@ -86,6 +88,7 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "a smaller mark": {"counting": NetBytes(unsampled_bytes=MARK_BYTES - 1)},
     },
     "tcmalloc": {
+        "profile": {"estimates": "weight"},
         "crossing": {"crosses": "at"},
         "requested": {"counts": "requested"},
         "realloc": {"realloc": "when_moved"},
