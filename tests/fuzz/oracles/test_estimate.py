@@ -148,7 +148,7 @@ def test_a_sample_stands_for_what_jemalloc_adds_for_it(
 def test_a_dump_has_the_numbers_of_jemalloc(
     sizes: dict[int, int], lg: int, expected: list[int]
 ) -> None:
-    """As jemalloc writes them for so many samples of these sizes."""
+    """As jemalloc writes them for these numbers of samples, by their size."""
     sums = [0.0, 0.0]
     for size_bytes, count in sizes.items():
         pair = STANDS_FOR["dumped"](SampledBlock(size_bytes, size_bytes, 0, 2**lg))
