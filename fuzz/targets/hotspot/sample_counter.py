@@ -17,26 +17,26 @@ ROW_WORDS, ROWS = 8, 64
 LOGGED, LOGGED_WORDS = 16, 4
 """How many samples a log has, and how large each is."""
 CODE = (
-    b"\x48\xb8%s"  # mov rax, rows
-    b"\x48\x39\x30\x74\x0a"  # next: cmp [rax], rsi; je found
-    b"\x48\x83\xc0\x40"  # add rax, 64
-    b"\x48\x83\x38\x00\x75\xf1"  # cmp qword [rax], 0; jne next
-    b"\xf0\x48\xff\x40\x08"  # found: lock inc qword [rax + 8]
-    b"\xf0\x4c\x01\x48\x10"  # lock add [rax + 16], r9
-    b"\x4c\x8b\x58\x20\x4d\x85\xdb\x74\x67"  # mov r11, [rax + 32]; test r11, r11; je end
-    b"\x41\xba\x20\x00\x00\x00\xf0\x4c\x0f\xc1\x50\x18"  # mov r10d, 32; lock xadd [rax + 24], r10
-    b"\x49\x81\xfa\x00\x02\x00\x00\x73\x52"  # cmp r10, 512; jae end
-    b"\x53\x41\x54\x41\x55\x4b\x8d\x1c\x13"  # push rbx, r12, r13; lea rbx, [r11 + r10]
-    b"\x49\x89\xf4\x4c\x8b\x2e"  # mov r12, rsi; mov r13, [rsi]
-    b"\x48\x89\x13\x4c\x89\x43\x10\x4c\x89\x4b\x18"  # mov [rbx], rdx; [rbx + 16], r8; …, r9
-    b"\x48\x89\xf7\x48\x89\xce"  # mov rdi, rsi; mov rsi, rcx
-    b"\x41\xff\x95\xa8\x00\x00\x00"  # call [r13 + 168], which is NewGlobalRef
-    b"\x48\x89\x43\x08\x4c\x89\xe7\x48\x8b\x73\x10"  # mov [rbx + 8], rax; rdi, r12; rsi, [rbx + 16]
-    b"\x41\xff\x95\xa8\x00\x00\x00"  # call [r13 + 168]
-    b"\x48\x89\x43\x10\x4c\x89\xe7\x48\x8b\x33"  # mov [rbx + 16], rax; rdi, r12; rsi, [rbx]
-    b"\x41\xff\x95\xa8\x00\x00\x00"  # call [r13 + 168]
-    b"\x48\x89\x03\x41\x5d\x41\x5c\x5b"  # mov [rbx], rax; pop r13, r12, rbx
-    b"\xc3"  # end: ret
+    b"\x48\xb8%s"  # mov rax, rows.
+    b"\x48\x39\x30\x74\x0a"  # next: cmp [rax], rsi; je found.
+    b"\x48\x83\xc0\x40"  # add rax, 64.
+    b"\x48\x83\x38\x00\x75\xf1"  # cmp qword [rax], 0; jne next.
+    b"\xf0\x48\xff\x40\x08"  # found: lock inc qword [rax + 8].
+    b"\xf0\x4c\x01\x48\x10"  # lock add [rax + 16], r9.
+    b"\x4c\x8b\x58\x20\x4d\x85\xdb\x74\x67"  # mov r11, [rax + 32]; test r11, r11; je end.
+    b"\x41\xba\x20\x00\x00\x00\xf0\x4c\x0f\xc1\x50\x18"  # mov r10d, 32; lock xadd [rax + 24], r10.
+    b"\x49\x81\xfa\x00\x02\x00\x00\x73\x52"  # cmp r10, 512; jae end.
+    b"\x53\x41\x54\x41\x55\x4b\x8d\x1c\x13"  # push rbx, r12, r13; lea rbx, [r11 + r10].
+    b"\x49\x89\xf4\x4c\x8b\x2e"  # mov r12, rsi; mov r13, [rsi].
+    b"\x48\x89\x13\x4c\x89\x43\x10\x4c\x89\x4b\x18"  # mov [rbx], rdx; [rbx + 16], r8; …, r9.
+    b"\x48\x89\xf7\x48\x89\xce"  # mov rdi, rsi; mov rsi, rcx.
+    b"\x41\xff\x95\xa8\x00\x00\x00"  # call [r13 + 168], which is NewGlobalRef.
+    b"\x48\x89\x43\x08\x4c\x89\xe7\x48\x8b\x73\x10"  # mov [rbx + 8], rax; rdi, r12; rsi, …16].
+    b"\x41\xff\x95\xa8\x00\x00\x00"  # call [r13 + 168].
+    b"\x48\x89\x43\x10\x4c\x89\xe7\x48\x8b\x33"  # mov [rbx + 16], rax; rdi, r12; rsi, [rbx].
+    b"\x41\xff\x95\xa8\x00\x00\x00"  # call [r13 + 168].
+    b"\x48\x89\x03\x41\x5d\x41\x5c\x5b"  # mov [rbx], rax; pop r13, r12, rbx.
+    b"\xc3"  # end: ret.
 )
 
 
