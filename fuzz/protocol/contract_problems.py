@@ -302,7 +302,7 @@ def _needs(contract: Contract) -> Iterator[str]:
         yield "enabling keeps needs first_bytes, a number for each thread"
     for what, applies in {
         "weights in observes": "weights" in listed,
-        "estimates weight": rule.estimates == "weight",
+        f"estimates {rule.estimates}": rule.estimates in ("weight", "whole_weight"),
     }.items():
         if applies and rule.weights == "none":
             yield f"{what} needs weights in sampling"

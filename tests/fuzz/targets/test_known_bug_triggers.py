@@ -14,6 +14,7 @@ from fuzz.protocol.actions import (
     AllocateNode,
     AllocateOldString,
     AllocateString,
+    Calloc,
     CollectFull,
     CollectMinor,
     CollectStep,
@@ -87,6 +88,10 @@ PREBUILT = (ARRAY, Write(0, 0, 0), MINOR, LoadPrebuilt(1))
 AT_TOP = (EnableSampling(264), AllocateString(215))
 LOST_AND_FULL = (Write(0, 0, None), FULL)
 PROFILE = ReadProfile()
+BEYOND_THRESHOLD = AllocateArray(79)
+"""It takes a word more than the first threshold, 640 bytes."""
+ONLY_IN_PERMANENT = (LoadPrebuilt(0), NODE, Write(0, 0, 1), Free(0))
+"""A prebuilt node refers to a node, which is the only root."""
 SMALLEST, MIB_BLOCK = Malloc(0), Malloc(MIB - 1)
 """The block takes a mebibyte too."""
 
@@ -158,6 +163,24 @@ TRIGGERS: dict[str, Scenario] = {
     "size-raised-to-interval": [MIB_BLOCK],
     "zero-draw-stops-sampling": [{"sampler_seed": SEED_OF_LONG}, MIB_BLOCK],
     "rate-one-samples-nothing": [EACH_BYTE, SMALLEST],
+    # Published in 2025 and 2026.
+    "barrier-not-emitted": [AllocateArray(6), NODE, Write(0, 0, 1), MINOR],
+    "frame-top-without-barrier": [AllocateArray(6), NODE, Write(0, 5, 1), MINOR],
+    "visitor-skips-permanent": [*ONLY_IN_PERMANENT, Free(0), FULL],
+    "collector-stops-starting": [FULL, FULL, BEYOND_THRESHOLD],
+    "process-size-defers": [BEYOND_THRESHOLD],
+    "expected-collection-missed": [FULL, BEYOND_THRESHOLD],
+    "off-bytes-charged": [OUTSIDE, EVERY_8],
+    "flush-advances-sampler": [{"sampler_seed": 8}, PROFILE, Malloc(641)],
+    "one-counter-for-all": [{"sampler_seed": 1}, Malloc(1025, thread=1)],
+    "address-in-seed": [{"sampler_seed": 1}, Malloc(3073)],
+    "thread-slots-not-zeroed": [{"threads": 3}, Malloc(0, thread=2)],
+    "counted-in-two-domains": [{"sampler_seed": 5}, Calloc(1, 897)],
+    "one-layer-corrected": [EACH_BYTE, SMALLEST, PROFILE],
+    "reused-class-estimate": [EACH_BYTE, Malloc(9), PROFILE],
+    "forced-sample-leaves-weight": [{"sampler_seed": 1}, SMALLEST, Realloc(0, 1155), Malloc(294)],
+    "refused-sample-vanishes": [Malloc(1024)],
+    "absorbing-generator-state": [{"sampler_seed": 7}, Malloc(15933), SMALLEST],
 }
 NEAR_MISSES: dict[str, Scenario] = {
     # Sampling was enabled before.
@@ -291,6 +314,39 @@ NEAR_MISSES: dict[str, Scenario] = {
     "zero-draw-stops-sampling": [MIB_BLOCK],
     # The period is two bytes.
     "rate-one-samples-nothing": [{"period_bytes": 2}, Malloc(16)],
+    # It is another item.
+    "barrier-not-emitted": [AllocateArray(6), NODE, Write(0, 1, 1), MINOR],
+    "frame-top-without-barrier": [AllocateArray(6), NODE, Write(0, 4, 1), MINOR],
+    # A root refers to the node, too.
+    "visitor-skips-permanent": [*ONLY_IN_PERMANENT, FULL],
+    # There was only one full collection.
+    "collector-stops-starting": [FULL, BEYOND_THRESHOLD],
+    # The threshold is reached, not passed.
+    "process-size-defers": [AllocateArray(78)],
+    # No cycle has ended before.
+    "expected-collection-missed": [BEYOND_THRESHOLD],
+    # It is in the nursery.
+    "off-bytes-charged": [NODE, EVERY_8],
+    # The profile is read after the sample.
+    "flush-advances-sampler": [{"sampler_seed": 8}, Malloc(641), PROFILE],
+    # The first thread has this sampler.
+    "one-counter-for-all": [{"sampler_seed": 1}, Malloc(3073)],
+    # No sample is due yet, by either seed.
+    "address-in-seed": [{"sampler_seed": 1}, SMALLEST],
+    # The thread has one of the first slots.
+    "thread-slots-not-zeroed": [{"threads": 3}, Malloc(0, thread=1)],
+    # The allocator counts it alone.
+    "counted-in-two-domains": [{"sampler_seed": 5}, Malloc(897)],
+    # It is sampled, and dead.
+    "one-layer-corrected": [EACH_BYTE, SMALLEST, Free(0), PROFILE],
+    # 20 % of it are rounded away.
+    "reused-class-estimate": [EACH_BYTE, SMALLEST, PROFILE],
+    # No block is resized.
+    "forced-sample-leaves-weight": [{"sampler_seed": 1}, Malloc(1155), Malloc(294)],
+    # It is a byte less than a KiB, and sampled.
+    "refused-sample-vanishes": [Malloc(1023)],
+    # The distance after the sample is a usual one.
+    "absorbing-generator-state": [MIB_BLOCK, SMALLEST],
 }
 
 
