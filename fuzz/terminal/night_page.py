@@ -9,6 +9,7 @@ can be moved together, and no network is needed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
@@ -122,11 +123,7 @@ def _copied(each: NightFailure, material: Material, folder: Path) -> str | None:
 
 def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -> str:
     """The page of that name as HTML. Foreign text is always text in it, and never markup."""
-    environment = jinja2.Environment(
-        autoescape=True, finalize=_one_line, trim_blocks=True, lstrip_blocks=True
-    )
-    template = (files("fuzz.terminal") / "night_page.html").read_text(encoding="utf-8")
-    return environment.from_string(template).render(
+    return _template().render(
         title=f"{name}: {counted(len(night.timing), 'session')}",
         contents=[*_contents(night)],
         has_new=night.has_new,
@@ -145,6 +142,15 @@ def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -
         version=night.gcfuzz,
         data=f"{name}.json",
     )
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, finalize=_one_line, trim_blocks=True, lstrip_blocks=True
+    )
+    template = (files("fuzz.terminal") / "night_page.html").read_text(encoding="utf-8")
+    return environment.from_string(template)
 
 
 def _one_line(value: object) -> object:
