@@ -78,7 +78,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bugs.json").write_text(
         json.dumps({"engine": "stateful", "seeds": 20, "bugs": [BUG]})
     )
-    report(folder)
+    summaries = ["--markdown", str(folder / "night.md"), "--junit", str(folder / "night.xml")]
+    report(folder, *summaries)
     return folder
 
 
@@ -112,6 +113,20 @@ def test_figures_traces_and_explanations_are_beside_the_page(folder: Path) -> No
     explained = ["clock.html", "clock.jsonl", "heap.html", "heap.jsonl"]
     assert beside == [*explained, "major.jsonl"]
     assert len(json.loads((folder / "night.json").read_text())["causes"]) == 5
+
+
+def test_the_markdown_has_a_row_for_each_cause(folder: Path) -> None:
+    summary = (folder / "night.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `\w+` \| `([^`]*)` \| `(\w+) / ", summary, re.MULTILINE)
+    assert sorted(oracle for _, oracle in rows) == ["clock", "heap", "major", "places", "survival"]
+    assert {status for status, _ in rows} == {"new, flaky (0 of 5)", "new, open"}
+
+
+def test_junit_skips_what_passes_on_the_same_version(folder: Path) -> None:
+    suite = ET.parse(folder / "night.xml").getroot()
+    results = {case.get("name", "").split()[0]: case[0].tag for case in suite}
+    flaky = dict.fromkeys(("heap", "clock"), "skipped")
+    assert results == flaky | dict.fromkeys(("major", "places", "survival"), "failure")
 
 
 def test_a_failure_has_its_actions(page: str) -> None:
