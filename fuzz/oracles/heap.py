@@ -5,6 +5,8 @@
 - A young object survives a minor collection if and only if the roots or an old object lead to it.
 - A weak reference dies when its object does. After more than `survivor_bytes` have survived, it may
   live until the next full collection.
+- An ephemeron has its value while its key is alive. After a full collection with a dead key it has
+  none.
 - If the contract promises collections, they happen only in actions that may collect.
 - No contract promises errors, so each error is a mismatch.
 """
@@ -21,6 +23,7 @@ from fuzz.protocol.actions import (
     Action,
     CheckHeap,
     Read,
+    ReadEphemeron,
     ReadNumber,
     ReadWeakref,
     TakeIdentity,
@@ -122,6 +125,19 @@ class HeapOracle(Oracle):
                 raise self.mismatch("alive", True, False, "its object is reachable")
             self._shadow.lose(target)
 
+    def _check_ephemeron(self, action: ReadEphemeron, observation: Observation) -> None:
+        ephemeron, got = self._shadow.roots[action.root], observation.value
+        value = ephemeron.value
+        if value is None:
+            if got is not None:
+                raise self.mismatch("value", None, got, "its key is dead")
+        elif got is None:
+            if ephemeron.target in self._shadow.living():
+                raise self.mismatch("value", value.number, None, "its key is alive")
+            self._shadow.lose_value(ephemeron)
+        elif got != value.number:
+            raise self.mismatch("value", value.number, got, f"of a {value.kind}")
+
     def _check_identity(self, action: TakeIdentity, observation: Observation) -> None:
         obj, got = self._shadow.roots[action.root], observation.identity
         if got is None:
@@ -138,6 +154,7 @@ class HeapOracle(Oracle):
         Read: _check_read,
         ReadNumber: _check_number,
         ReadWeakref: _check_weakref,
+        ReadEphemeron: _check_ephemeron,
         TakeIdentity: _check_identity,
     }
 
