@@ -8,8 +8,8 @@
   any one if it waited for an object outside the cycle before, which changes the order (PyPy).
 
 What is unreachable does not change, so the references of the shadow are those of the collection.
-Whether an object was found dead before a full collection is not known. It may then be pending, and
-keep alive what it refers to.
+A full collection may first finish one in progress, which finds some of the dead objects. These are
+then pending, and keep alive what they refer to, also by ephemerons.
 """
 
 from __future__ import annotations
@@ -86,14 +86,12 @@ class FinalizationOracle(Oracle):
         reachable = self._shadow.reachable()
         dead = [each for each in self._waiting.values() if each.obj not in reachable]
         led_to = {each: _led_to(each.obj) for each in dead}
-        kept_by_pending = self._shadow.reachable_with(
-            each.obj for each in dead if each.may_be_pending
-        )
         for each in dead:
             each.has_waited |= any(_outside_leads_to(each, other, led_to) for other in dead)
         if is_full and self._promised.within:
             for group in self._groups(dead, led_to):
-                self._note_full_collection(group, kept_by_pending)
+                others = [each.obj for each in dead if each not in group]
+                self._note_full_collection(group, self._shadow.reachable_with(others))
         for each in dead:
             each.may_be_pending = True
 
@@ -114,11 +112,10 @@ class FinalizationOracle(Oracle):
             seen.update(cycle)
 
     def _note_full_collection(
-        self, group: list[Finalizer], kept_by_pending: Collection[ShadowObject]
+        self, group: list[Finalizer], kept_by_others: Collection[ShadowObject]
     ) -> None:
-        may_be_pending = any(each.may_be_pending for each in group)
-        if not may_be_pending and group[0].obj in kept_by_pending:
-            return  # In the queue there may be an object that refers to it.
+        if group[0].obj in kept_by_others:
+            return  # Another one may be found dead first, and keep it from the queue.
         for each in group:
             each.full_collections += 1
         if group[0].full_collections == self._promised.within:

@@ -11,9 +11,11 @@ from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
     AllocateArray,
+    AllocateEphemeron,
     AllocateNode,
     AllocateOldString,
     AllocateString,
+    AllocateWeakref,
     CollectFull,
     CollectMinor,
     CollectStep,
@@ -28,13 +30,20 @@ from fuzz.protocol.actions import (
     MoveArray,
     PauseSampling,
     Pin,
+    Read,
+    ReadEphemeron,
     ReadProfile,
+    ReadWeakref,
     Realloc,
+    RegisterFinalizer,
     ResumeSampling,
+    Resurrect,
+    RunFinalizers,
     SetCallback,
     SetPeriod,
     TakeIdentity,
     Unpin,
+    UnregisterFinalizer,
     Write,
     WriteNumber,
 )
@@ -89,6 +98,16 @@ LOST_AND_FULL = (Write(0, 0, None), FULL)
 PROFILE = ReadProfile()
 SMALLEST, MIB_BLOCK = Malloc(0), Malloc(MIB - 1)
 """The block takes a mebibyte too."""
+DEAD = [NODE, RegisterFinalizer(0, 0), Free(0), FULL]
+"""A node whose finalizer is pending."""
+RUN, KEEP = RunFinalizers(), RunFinalizers(keep=True)
+TWO = [NODE, NODE, RegisterFinalizer(0, 0), RegisterFinalizer(1, 1)]
+BOTH_FREED = [Free(0), Free(0)]
+WEAK = AllocateWeakref(0)
+KEPT_WEAKREF = [NODE, RegisterFinalizer(0, 0), WEAK, Write(0, 0, 1), Free(0), Free(0), FULL]
+"""Only a node whose finalizer is pending has a weak reference, to itself."""
+CHAIN = [AllocateEphemeron(each, each + 1) for each in (2, 1, 0)]
+"""The value of each ephemeron is the key of the one before."""
 
 TRIGGERS: dict[str, Scenario] = {
     "disable-before-enable": [OFF],
@@ -158,6 +177,53 @@ TRIGGERS: dict[str, Scenario] = {
     "size-raised-to-interval": [MIB_BLOCK],
     "zero-draw-stops-sampling": [{"sampler_seed": SEED_OF_LONG}, MIB_BLOCK],
     "rate-one-samples-nothing": [EACH_BYTE, SMALLEST],
+    "finalizers-in-wrong-order": [*TWO, Write(1, 0, 0), *BOTH_FREED, FULL, RUN],
+    "wrong-index-drops-finalizer": [*TWO, Free(0), FULL, Free(0), FULL],
+    "resurrection-blocks-sweep": [*DEAD, KEEP, NODE, RegisterFinalizer(0, 1), Free(0), FULL, RUN],
+    "finalized-bit-reset": [*DEAD, KEEP, RUN, FULL],
+    "one-list-searched": [*DEAD[:2], MINOR, UnregisterFinalizer(0), Free(0), FULL],
+    "pending-not-rooted": [*DEAD, FULL],
+    "entry-removed-before-run": [*DEAD, FULL, RUN],
+    "decided-before-promotion": [
+        NODE,
+        MINOR,
+        *DEAD[:1],
+        RegisterFinalizer(1, 0),
+        Write(0, 0, 1),
+        Free(1),
+        MINOR,
+        RUN,
+    ],
+    "finalizer-table-not-updated": [*DEAD[:2], FULL],
+    "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, RUN, ReadWeakref(0)],
+    "new-weakref-not-cleared": [
+        *DEAD,
+        KEEP,
+        Resurrect(0),
+        WEAK,
+        Free(0),
+        RUN,
+        FULL,
+        ReadWeakref(0),
+    ],
+    "resurrected-weakrefs-unprocessed": [
+        *KEPT_WEAKREF,
+        KEEP,
+        Resurrect(0),
+        Read(0, 0),
+        ReadWeakref(1),
+    ],
+    "weak-to-freed-object": [*DEAD[:2], WEAK, Free(0), FULL, RUN, ReadWeakref(0)],
+    "ephemeron-value-without-barrier": [
+        NODE,
+        MINOR,
+        NODE,
+        AllocateEphemeron(0, 1),
+        MINOR,
+        ReadEphemeron(2),
+    ],
+    "ephemeron-stale-after-move": [NODE, AllocateEphemeron(0, 0), MINOR, ReadEphemeron(1)],
+    "ephemeron-chain-not-followed": [*[NODE] * 4, *CHAIN, *[Free(1)] * 3, FULL],
 }
 NEAR_MISSES: dict[str, Scenario] = {
     # Sampling was enabled before.
@@ -291,6 +357,51 @@ NEAR_MISSES: dict[str, Scenario] = {
     "zero-draw-stops-sampling": [MIB_BLOCK],
     # The period is two bytes.
     "rate-one-samples-nothing": [{"period_bytes": 2}, Malloc(16)],
+    # Neither refers to the other.
+    "finalizers-in-wrong-order": [*TWO, *BOTH_FREED, FULL, RUN],
+    # Both are called.
+    "wrong-index-drops-finalizer": [*TWO, *BOTH_FREED, FULL, RUN],
+    # Nothing can be resurrected any more.
+    "resurrection-blocks-sweep": [*DEAD, RUN, NODE, RegisterFinalizer(0, 1), Free(0), FULL, RUN],
+    # It is not kept.
+    "finalized-bit-reset": [*DEAD, RUN, FULL, RUN],
+    # It is young.
+    "one-list-searched": [*DEAD[:2], UnregisterFinalizer(0), Free(0), FULL, RUN],
+    # It runs before the next collection.
+    "pending-not-rooted": [*DEAD, RUN, FULL],
+    "entry-removed-before-run": [*DEAD, RUN, FULL, RUN],
+    # A root refers to it, too.
+    "decided-before-promotion": [
+        NODE,
+        MINOR,
+        *DEAD[:1],
+        RegisterFinalizer(1, 0),
+        Write(0, 0, 1),
+        MINOR,
+        RUN,
+    ],
+    # It does not move.
+    "finalizer-table-not-updated": [OUTSIDE, *DEAD[1:2], FULL],
+    # The finalizer has not run.
+    "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, ReadWeakref(0)],
+    # The object is alive.
+    "new-weakref-not-cleared": [*DEAD, KEEP, Resurrect(0), WEAK, RUN, FULL, ReadWeakref(1)],
+    # A root is the weak reference.
+    "resurrected-weakrefs-unprocessed": [*KEPT_WEAKREF[:4], Free(0), FULL, KEEP, ReadWeakref(0)],
+    # The object has no finalizer.
+    "weak-to-freed-object": [NODE, WEAK, Free(0), FULL, ReadWeakref(0)],
+    # The key is young, too.
+    "ephemeron-value-without-barrier": [
+        NODE,
+        NODE,
+        AllocateEphemeron(0, 1),
+        MINOR,
+        ReadEphemeron(2),
+    ],
+    # It has not moved.
+    "ephemeron-stale-after-move": [NODE, AllocateEphemeron(0, 0), ReadEphemeron(1)],
+    # No key is only a value.
+    "ephemeron-chain-not-followed": [*[NODE] * 4, *CHAIN, FULL],
 }
 
 
