@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import pairwise
 
-from fuzz.drawing.rules import Choices, Scenario, finalizer_number
+from fuzz.drawing.rules import Choices, Scenario
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol import actions
@@ -31,9 +31,7 @@ def _collected(mutator: ScenarioMutator, choices: Choices) -> Scenario:
 
 
 def _registered(mutator: ScenarioMutator, obj: ShadowObject) -> Scenario:
-    yield from mutator.if_legal(
-        lambda: actions.RegisterFinalizer(mutator.slot(obj), finalizer_number(mutator.situation))
-    )
+    yield from mutator.if_legal(partial(mutator.register_finalizer, obj))
 
 
 def objects_with_finalizers_die(mutator: ScenarioMutator, choices: Choices) -> Scenario:
