@@ -4,7 +4,8 @@
 - A strongly reachable object is alive. After a full collection, any other object is dead.
 - A young object survives a minor collection if and only if the roots or an old object lead to it.
 - A weak reference dies when its object does. After more than `survivor_bytes` have survived, it may
-  live until the next full collection.
+  live until the next full collection. An object is not dead while a finalizer keeps it; the contract
+  states whether its weak references are cleared before.
 - An ephemeron has its value while its key is alive. After a full collection with a dead key it has
   none.
 - If the contract promises collections, they happen only in actions that may collect.
@@ -121,7 +122,7 @@ class HeapOracle(Oracle):
         if not observation.alive:
             if target.age is Age.YOUNG:
                 raise self.mismatch("alive", True, False, "its object is young")
-            if target in self._shadow.reachable():
+            if target in self._shadow.living():
                 raise self.mismatch("alive", True, False, "its object is reachable")
             self._shadow.lose(target)
 
