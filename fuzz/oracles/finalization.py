@@ -56,6 +56,10 @@ class FinalizationOracle(Oracle):
         self._taken_back: dict[int, Finalizer] = {}
         # Of each of these groups one must be pending.
         self._due: list[list[Finalizer]] = []
+        # Those that one collection found dead, in the order of registration.
+        self._together: list[list[Finalizer]] = []
+        # Whether the last collection was a full one, so that none is in progress.
+        self._is_idle = False
 
     @classmethod
     def can_judge(cls, contract: Contract) -> bool:
@@ -71,8 +75,11 @@ class FinalizationOracle(Oracle):
             self._waiting[action.number] = Finalizer(action.number, obj)
         elif isinstance(action, UnregisterFinalizer):
             self._take_back(self._shadow.roots[action.root])
-        elif observation.minors and self._waiting:
-            self._note_collection(is_full=action.collects == "full")
+        elif observation.minors:
+            is_full = action.collects == "full"
+            if self._waiting:
+                self._note_collection(is_full=is_full)
+            self._is_idle = is_full
 
     def _take_back(self, obj: ShadowObject) -> None:
         taken = {number: each for number, each in self._waiting.items() if each.obj is obj}
@@ -92,6 +99,8 @@ class FinalizationOracle(Oracle):
             for group in self._groups(dead, led_to):
                 others = [each.obj for each in dead if each not in group]
                 self._note_full_collection(group, self._shadow.reachable_with(others))
+        if is_full and self._is_idle:
+            self._together.append([each for each in dead if not each.may_be_pending])
         for each in dead:
             each.may_be_pending = True
 
@@ -106,7 +115,7 @@ class FinalizationOracle(Oracle):
         for each in dead:
             cycle = [o for o in dead if each.obj in led_to[o] and o.obj in led_to[each]]
             is_delayed = any(_outside_leads_to(each, other, led_to) for other in dead)
-            is_never = self._promised.cycles == "never" and len({o.obj for o in cycle}) > 1
+            is_never = self._promised.cycles == "never" and _is_in_cycle(each.obj)
             if each not in seen and not is_delayed and not is_never:
                 yield cycle
             seen.update(cycle)
@@ -141,7 +150,7 @@ class FinalizationOracle(Oracle):
         if self._promised.order == "referrer_first":
             self._check_order(run, finalized)
         elif self._promised.order == "reverse_registration":
-            self._check_reverse(run, finalized)
+            self._check_reverse(run)
         self._begin(run)
 
     def _check_taken_back(self, number: int, finalized: list[int]) -> Finalizer:
@@ -167,18 +176,19 @@ class FinalizationOracle(Oracle):
         cycles = self._promised.cycles
         return cycles == "any" or (cycles == "first_registered" and other not in run)
 
-    def _check_reverse(self, run: list[Finalizer], finalized: list[int]) -> None:
-        together = [each.number for group in self._due for each in group if each in run]
-        got = [number for number in finalized if number in together]
-        if got != sorted(got, reverse=True):
-            why = "the last registered first, of those that died together"
-            raise self.mismatch("finalized", sorted(got, reverse=True), got, why)
+    def _check_reverse(self, run: list[Finalizer]) -> None:
+        for together in self._together:
+            got = [each.number for each in run if each in together]
+            expected = [each.number for each in reversed(together) if each in run]
+            if got != expected:
+                why = "the last registered first, of those that died together"
+                raise self.mismatch("finalized", expected, got, why)
 
     def _begin(self, run: list[Finalizer]) -> None:
         """The queue is empty, if calls are promised."""
         for each in run:
             self._waiting.pop(each.number, None)
-        self._due = []
+        self._due, self._together = [], []
         if self._promised.within:
             self._taken_back = {}
             for each in self._waiting.values():
@@ -190,6 +200,12 @@ def _outside_leads_to(
 ) -> bool:
     """Whether `other` refers to `each`, which does not refer back."""
     return each.obj in led_to[other] and other.obj not in led_to[each]
+
+
+def _is_in_cycle(obj: ShadowObject) -> bool:
+    """Whether another object leads from it back to it."""
+    others = [ref for ref in obj.refs if ref is not None and ref is not obj]
+    return any(obj in _led_to(other) for other in others)
 
 
 def _led_to(obj: ShadowObject) -> set[ShadowObject]:

@@ -154,7 +154,7 @@ def test_contracts_promise_other_orders_and_bounds(
     finalizing: Contract,
 ) -> None:
     contract = promising(finalizing, **{"order": "none", "cycles": "any"} | promise)
-    steps = [*dead(*writes), FULL]
+    steps = [FULL, *dead(*writes), FULL]
     assert judge(contract, *steps, (RUN, right)) is None
     assert judge(contract, *steps, (RUN, wrong)) is not None
 

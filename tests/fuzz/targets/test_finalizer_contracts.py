@@ -16,6 +16,7 @@ from fuzz.oracles import RERUN_ORACLES
 from fuzz.protocol.actions import (
     AllocateNode,
     AllocateWeakref,
+    CheckHeap,
     CollectFull,
     Free,
     ReadWeakref,
@@ -29,12 +30,25 @@ from fuzz.protocol.target import FullTarget
 from fuzz.run import run_through
 
 KNOWN_FAILURES = ("copy_array", "fill_array", "move_array", "pin")
-MISTAKES: Mapping[str, Mapping[str, Any]] = {
+OF_PYPY: Mapping[str, Mapping[str, Any]] = {
     "order": {"order": "reverse_registration", "cycles": "any"},
     "cycles": {"cycles": "never"},
     "weak": {"weak": "cleared_after"},
 }
-ACTIONS = {"reference-finalizers": 5000, "incminimark-finalizers": 3000}
+MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "reference-finalizers": OF_PYPY,
+    "incminimark-finalizers": OF_PYPY,
+    "go-finalizers": {
+        "order": {"order": "none"},
+        "cycles": {"cycles": "any"},
+        "count": {"registrations": "any"},
+    },
+    "ocaml-finalizers": {
+        "order": {"order": "referrer_first"},
+        "cycles": {"order": "referrer_first", "cycles": "never"},
+    },
+}
+ACTIONS = {"reference-finalizers": 5000, "incminimark-finalizers": 3000, "ocaml-finalizers": 5000}
 each_target = pytest.mark.parametrize("name", ACTIONS)
 
 
@@ -54,15 +68,16 @@ def test_without_a_mistake_the_session_has_no_failure(name: str) -> None:
 
 
 @pytest.mark.slow
-@each_target
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize(
+    ("name", "mistake"), [(name, each) for name in MISTAKES for each in MISTAKES[name]]
+)
 def test_a_mistake_in_the_contract_is_found(name: str, mistake: str) -> None:
-    failure = first_failure(with_mistake(name, MISTAKES[mistake]), ACTIONS[name])
+    failure = first_failure(with_mistake(name, MISTAKES[name][mistake]), ACTIONS[name])
     assert failure is not None
     assert failure.oracle in {"finalization", "heap"}
 
 
-@each_target
+@pytest.mark.parametrize("name", ["reference-finalizers", "incminimark-finalizers"])
 def test_finalizers_run_in_order_and_a_resurrected_object_is_whole(name: str) -> None:
     """Node 1 refers to node 0, and both to nothing else."""
     actions = [
@@ -76,3 +91,17 @@ def test_finalizers_run_in_order_and_a_resurrected_object_is_whole(name: str) ->
     answers = [*run.answers]
     assert [answers[number].finalized for number in (10, 12)] == [[1], [0]]
     assert [each.alive for each in answers[15:17]] == [False, False]
+
+
+def test_ocaml_calls_the_last_registered_finalizer_first() -> None:
+    """Also if another node refers to its node."""
+    actions = [
+        *(CollectFull(), AllocateNode(3), AllocateNode(4)),
+        *(RegisterFinalizer(0, 7), RegisterFinalizer(1, 5), Write(0, 0, 1), Free(0), Free(0)),
+        *(CollectFull(), RunFinalizers(keep=True), CollectFull(), Resurrect(7), CheckHeap()),
+    ]
+    run, failure = run_through(installed("ocaml-finalizers"), {}, actions)
+    assert failure is None
+    answers = [*run.answers]
+    assert answers[9].finalized == [5, 7]
+    assert run.bench.shadow.graph() == [[1, 3, 0, 1], [1, 4]]
