@@ -79,6 +79,7 @@ func collections() int64 {
 }
 
 func main() {
+	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(-1)
 	lines := bufio.NewReader(os.Stdin)
 	for {
