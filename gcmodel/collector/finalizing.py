@@ -1,8 +1,8 @@
 """The collector with finalizers and ephemerons: a heap, and collections that know about them.
 
-It is apart from the plain collector, which stays as it is. Order matters at the end of marking: the
-values of living keys are marked first, then it is decided which finalizers are due and which weak
-references are cleared, and only then everything that finalizers keep is marked.
+It is apart from the plain collector, which stays as it is. The order matters at the end of marking.
+The values of living keys are marked first. Then it is decided which finalizers are due, and which
+weak references are cleared. What finalizers keep is marked last.
 """
 
 from __future__ import annotations
