@@ -84,6 +84,29 @@ def test_the_order_in_which_chunks_end_changes_nothing(plan: Plan, seed: int) ->
     assert pieces[0].totals.actions == plan.actions
 
 
+def test_of_a_lost_chunk_counts_what_the_worker_did_that_came_furthest(plan: Plan) -> None:
+    cases = Cases(plan, lambda _: None, None)
+    chunk = searches(cases)[0].chunk
+    for actions in (10, 40, 20, 0):
+        cases.search_lost(chunk, SessionTotals(actions=actions))
+    assert cases.partial.actions == 40
+    cases.count_rest()
+    assert cases.partial.actions == 40
+
+
+@pytest.mark.parametrize(("is_repeated", "counted"), [(False, 40), (True, 0)])
+def test_what_was_done_counts_once_if_the_chunk_is_repeated(
+    is_repeated: bool, counted: int, plan: Plan
+) -> None:
+    cases = Cases(plan, lambda _: None, None)
+    chunk = searches(cases)[0].chunk
+    cases.search_lost(chunk, SessionTotals(actions=40))
+    if is_repeated:
+        end(cases, [chunk])
+    cases.count_rest()
+    assert cases.partial.actions == counted
+
+
 def find(cases: Cases, plan: Plan, chunks: Iterable[Chunk]) -> None:
     """A failure of the same case is found in each of these chunks."""
     for chunk in chunks:
