@@ -22,7 +22,7 @@ from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_facts import SamplingFacts
-from fuzz.oracles.stands_for import STANDS_FOR, SampledBlock, dumped, one_over_chance
+from fuzz.oracles.stands_for import STANDS_FOR, CountedBlock, dumped, one_over_chance
 from fuzz.protocol.actions import Action, ReadProfile, Realloc, SetPeriod
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -94,7 +94,7 @@ class EstimateOracle(Oracle):
         self._stands_for.pop(block, None)
         for hit in sampling.hits:
             assert sampling.period_bytes is not None
-            sampled = SampledBlock(
+            sampled = CountedBlock(
                 *(counted_bytes, block.size_bytes, hit.weight, sampling.period_bytes)
             )
             stands_for = STANDS_FOR[self._rule.estimates](sampled)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 
-class SampledBlock(NamedTuple):
+class CountedBlock(NamedTuple):
     """A block that was sampled."""
 
     counted_bytes: int
@@ -31,29 +31,29 @@ def _rounded(number: float) -> int:
     return math.floor(number + 0.5)
 
 
-def _by_probability(block: SampledBlock) -> tuple[float, float]:
+def _by_probability(block: CountedBlock) -> tuple[float, float]:
     # A block that counts nothing is sampled only if a distance may be 0.
     objects = one_over_chance(max(block.counted_bytes, 1), block.period_bytes)
     return objects, objects * block.size_bytes
 
 
-def _by_weight(block: SampledBlock) -> tuple[float, float]:
+def _by_weight(block: CountedBlock) -> tuple[float, float]:
     objects = block.weight / max(block.counted_bytes, 1)
     return objects, objects * block.size_bytes
 
 
-def _by_whole_weight(block: SampledBlock) -> tuple[float, float]:
+def _by_whole_weight(block: CountedBlock) -> tuple[float, float]:
     estimated_bytes = _rounded(block.weight / block.counted_bytes * block.size_bytes)
     objects = (estimated_bytes + block.size_bytes // 2) // block.size_bytes
     return objects, objects * block.size_bytes
 
 
-def _for_a_dump(block: SampledBlock) -> tuple[float, float]:
+def _for_a_dump(block: CountedBlock) -> tuple[float, float]:
     scale = one_over_chance(block.counted_bytes, block.period_bytes)
     return _rounded(8 * scale) / 8, _rounded(block.counted_bytes * scale)
 
 
-STANDS_FOR: Mapping[str, Callable[[SampledBlock], tuple[float, float]]] = {
+STANDS_FOR: Mapping[str, Callable[[CountedBlock], tuple[float, float]]] = {
     "itself": lambda block: (1, block.counted_bytes),
     "present_probability": lambda block: (1, block.size_bytes),
     "probability": _by_probability,

@@ -13,7 +13,7 @@ from fuzz.oracles.counting.distances import generator_of
 from fuzz.oracles.estimate import IMPROBABLE, EstimateOracle, improbability
 from fuzz.oracles.oracle import Mismatch
 from fuzz.oracles.sampling import SamplingOracle
-from fuzz.oracles.stands_for import STANDS_FOR, SampledBlock, dumped
+from fuzz.oracles.stands_for import STANDS_FOR, CountedBlock, dumped
 from fuzz.protocol.actions import (
     Action,
     AllocateNode,
@@ -151,7 +151,7 @@ def test_a_dump_has_the_numbers_of_jemalloc(
     """As jemalloc writes them for these numbers of samples, by their size."""
     sums = [0.0, 0.0]
     for size_bytes, count in sizes.items():
-        pair = STANDS_FOR["dumped"](SampledBlock(size_bytes, size_bytes, 0, 2**lg))
+        pair = STANDS_FOR["dumped"](CountedBlock(size_bytes, size_bytes, 0, 2**lg))
         sums = [sum_ + count * each for sum_, each in zip(sums, pair, strict=True)]
     assert [math.floor(each + 0.5) for each in dumped(sums[0], sums[1], 2**lg)] == expected
 
@@ -168,7 +168,7 @@ def test_a_dump_has_all_blocks_since_the_samples_were_dropped(blocks: Contract) 
 
 def test_a_weight_stands_for_whole_blocks(blocks: Contract) -> None:
     """Each of 100 bytes: a weight of 250 is two and a half, which TCMalloc rounds up."""
-    block = SampledBlock(counted_bytes=101, size_bytes=112, weight=253, period_bytes=200)
+    block = CountedBlock(counted_bytes=101, size_bytes=112, weight=253, period_bytes=200)
     assert STANDS_FOR["whole_weight"](block) == (3, 336)
     assert STANDS_FOR["weight"](block)[0] == pytest.approx(253 / 101)
 
