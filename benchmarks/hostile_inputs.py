@@ -314,12 +314,14 @@ def run_all(of: str, first: int, inputs: int, workers: int) -> Outcome:
     batches = [numbers[start : start + BATCH] for start in range(0, inputs, BATCH)]
     total = Outcome(Counter(), [], 0)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, max_tasks_per_child=1) as executor:
-        for outcome in executor.map(partial(run_batch, of), batches):
-            total.codes.update(outcome.codes)
-            total.problems.extend(outcome.problems)
-            memory_kilobytes = max(total.memory_kilobytes, outcome.memory_kilobytes)
-            total = attrs.evolve(total, memory_kilobytes=memory_kilobytes)
+    for start in range(0, len(batches), workers):
+        # Executors that replace their processes can wait for each other forever.
+        with ProcessPoolExecutor(workers, context) as executor:
+            for outcome in executor.map(partial(run_batch, of), batches[start : start + workers]):
+                total.codes.update(outcome.codes)
+                total.problems.extend(outcome.problems)
+                memory_kilobytes = max(total.memory_kilobytes, outcome.memory_kilobytes)
+                total = attrs.evolve(total, memory_kilobytes=memory_kilobytes)
     return total
 
 
