@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -50,8 +51,8 @@ from fuzz.targets.references import REFERENCES
 from fuzz.terminal.cli import run_command_line
 
 SEED = 14
-BATCH = 1000
-"""This number of inputs share a process, since starting one costs more than an input."""
+BATCH = 2500
+"""This number of inputs share a process, since the material costs as much as many inputs."""
 ADDRESS_SPACE_BYTES = 3 * 2**29
 PROCESSOR_SECONDS = 60.0
 """An input that takes longer counts as a hang, even on a slow machine."""
@@ -79,10 +80,11 @@ OF_HISTORIES = (
     "triage {} 00000000 --flaky 3/20",
     "merge whole {} -o out",
 )
-KINDS = (
-    *("traces", "traces", "recordings", "profiles", "contracts", "answers") * 2,
-    *("sessions", "parts", "histories"),  # Less often, since their commands are slow.
-)
+KINDS = {
+    "traces": ("traces", "traces", "recordings", "profiles", "contracts", "answers"),
+    "records": ("sessions", "parts", "histories"),
+}
+"""The kinds of inputs, by what they belong to."""
 OF_CONTRACTS = (*OF_ANSWERS, "probes --actions 20")
 
 
@@ -159,9 +161,11 @@ class Spy:
         return self._target.perform(action)
 
 
-def material() -> Material:
+def material(of: str) -> Material:
     """The corpus, drawn traces, and the other files that commands make of them."""
-    made = Material([], [], [], [], *session_files())
+    if of == "records":
+        return Material([], [], [], [], *session_files())
+    made = Material([], [], [], [], [], [], [])
     for trace in [*shipped_traces().values(), *drawn_traces()]:
         made.traces.append(traces.dumps(trace).splitlines())
         recording, _ = record(make_target(trace.header.target), trace, "material")
@@ -215,10 +219,10 @@ def _answers(recording: traces.Trace) -> list[str]:
     return [contract, *(to_line(unstructured(each)) for each in observations), contract]
 
 
-def run_input(made: Material, number: int) -> tuple[str, Ended]:
+def run_input(made: Material, number: int, of: str) -> tuple[str, Ended]:
     """Make an input and run a command on it; returns the kind of input and the result."""
     rng = random.Random(f"{SEED}/{number}")  # noqa: S311 - reproducible, not secret
-    kind = rng.choice(KINDS)
+    kind = rng.choice(KINDS[of])
     if kind in {"contracts", "answers"}:
         trace, answers = rng.choice(made.answers)
         contract, rest = answers[:1], answers[1:]
@@ -253,10 +257,11 @@ def run_input(made: Material, number: int) -> tuple[str, Ended]:
 
 def _of_record(made: Material, kind: str, rng: random.Random) -> str:
     """Make a folder with a mutated record; returns a command on it."""
-    folder = Path("session")
-    for each in (folder, Path("out")):
-        shutil.rmtree(each, ignore_errors=True)
-    shutil.copytree("whole" if kind == "sessions" else "part-2", folder)
+    folder = Path(f"mutated-{kind}")
+    shutil.rmtree("out", ignore_errors=True)
+    if not folder.exists():
+        shutil.copytree("whole" if kind == "sessions" else "part-2", folder)
+    (folder / "failures.history").unlink(missing_ok=True)
     for each in Path(folder, "sessions").iterdir():
         each.write_bytes(mutated(rng.choice(getattr(made, kind)), rng))
     return rng.choice(OF_SESSIONS if kind == "sessions" else OF_PARTS).format(folder)
@@ -274,16 +279,16 @@ def run(command: str) -> Ended:
     return Ended(command, code, printed.getvalue(), complaint.getvalue())
 
 
-def run_batch(numbers: Sequence[int], folder: Path | None = None) -> Outcome:
+def run_batch(of: str, numbers: Sequence[int], folder: Path | None = None) -> Outcome:
     """Run inputs in this process, with limited memory."""
     outcome = Outcome(Counter(), [], 0)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     signal.signal(signal.SIGVTALRM, _overrun)
     faulthandler.dump_traceback_later(SILENCE_SECONDS, exit=True)
     with _working_in(folder):
-        made = material()
+        made = material(of)
         for number in numbers:
-            kind, ended = run_input(made, number)
+            kind, ended = run_input(made, number, of)
             outcome.codes[kind, ended.code] += 1
             if ended.problem is not None:
                 outcome.problems.append((number, ended))
@@ -303,18 +308,20 @@ def _working_in(folder: Path | None) -> Iterator[None]:
         yield
 
 
-def run_all(first: int, inputs: int, workers: int) -> Outcome:
+def run_all(of: str, first: int, inputs: int, workers: int) -> Outcome:
     """Run inputs in batches, each in a process of its own."""
     numbers = range(first, first + inputs)
     batches = [numbers[start : start + BATCH] for start in range(0, inputs, BATCH)]
     total = Outcome(Counter(), [], 0)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, max_tasks_per_child=1) as executor:
-        for outcome in executor.map(run_batch, batches):
-            total.codes.update(outcome.codes)
-            total.problems.extend(outcome.problems)
-            memory_kilobytes = max(total.memory_kilobytes, outcome.memory_kilobytes)
-            total = attrs.evolve(total, memory_kilobytes=memory_kilobytes)
+    for start in range(0, len(batches), workers):
+        # Executors that replace their processes can wait for each other forever.
+        with ProcessPoolExecutor(workers, context) as executor:
+            for outcome in executor.map(partial(run_batch, of), batches[start : start + workers]):
+                total.codes.update(outcome.codes)
+                total.problems.extend(outcome.problems)
+                memory_kilobytes = max(total.memory_kilobytes, outcome.memory_kilobytes)
+                total = attrs.evolve(total, memory_kilobytes=memory_kilobytes)
     return total
 
 
@@ -357,6 +364,7 @@ probes, merge, report or triage. Each of these is a problem:
 def main() -> None:
     """Run the inputs and print the results. Exits with 1 if there is a problem."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--of", choices=KINDS, default="traces", help="what is mutated")
     parser.add_argument("--inputs", type=int, default=5000)
     parser.add_argument("--first", type=int, default=0, help="the number of the first input")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -365,9 +373,10 @@ def main() -> None:
     given = parser.parse_args()
     began = time.monotonic()
     if given.keep is not None:
-        outcome = run_batch(range(given.first, given.first + given.inputs), given.keep)
+        numbers = range(given.first, given.first + given.inputs)
+        outcome = run_batch(given.of, numbers, given.keep)
     else:
-        outcome = run_all(given.first, given.inputs, given.workers)
+        outcome = run_all(given.of, given.first, given.inputs, given.workers)
     figures = described(outcome, time.monotonic() - began)
     print(figures)
     if given.page:

@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 BENCHMARKS = HERE.parent / "benchmarks"
 RUN_HERE = {
     *("throughput", "targets", "target_shares", "effectiveness", "mutants", "conjunctions"),
-    "terminal_picture",
+    *("terminal_picture", "faults"),
 }
 RUN_ELSEWHERE = {
     "fuzzing_coverage": "test_fuzzing_coverage.py",
@@ -109,3 +109,11 @@ def test_the_picture_of_a_session_shows_its_failure(tmp_path: Path) -> None:
     picture = tmp_path / "terminal.svg"
     printed_by(str(BENCHMARKS / "terminal_picture.py"), str(picture))
     assert "first&#160;wrong&#160;answer" in picture.read_text()
+
+
+@pytest.mark.slow
+def test_sessions_under_faults_miss_nothing() -> None:
+    few = "--seconds", "20", "--faults", "3", "--actions", "2000"
+    printed = printed_by(str(BENCHMARKS / "faults.py"), *few)
+    assert "\n3 faults in " in printed
+    assert "missing or different: nothing" in printed

@@ -35,10 +35,11 @@ def fuzz_inputs(*options: str, folder: Path | None = None) -> subprocess.Complet
 
 
 @pytest.mark.slow
-def test_each_of_five_thousand_hostile_inputs_has_an_answer() -> None:
-    ran = fuzz_inputs("--inputs", "5000")
+@pytest.mark.parametrize(("of", "inputs"), [("traces", 4000), ("records", 10_000)])
+def test_each_hostile_input_has_an_answer(of: str, inputs: int) -> None:
+    ran = fuzz_inputs("--of", of, "--inputs", str(inputs))
     assert ran.returncode == CLEAN, ran.stdout + ran.stderr
-    assert "5,000 inputs" in ran.stdout
+    assert f"{inputs:,} inputs" in ran.stdout
 
 
 @pytest.mark.slow

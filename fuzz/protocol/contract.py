@@ -15,6 +15,7 @@ import attrs
 from fuzz.problems import BadInputError
 from fuzz.protocol.counting import Bytes, Way
 from fuzz.protocol.counting.limits import Count, Limits, Positive, Seeds
+from fuzz.protocol.finalizers import Finalizers
 
 Drawn = Literal[
     "geometric",
@@ -348,6 +349,8 @@ class Contract:
     collection. None: no weak reference does so."""
     at_once: AtOnce | None = None
     """None: nothing is promised about threads that run at once."""
+    finalizers: Finalizers | None = None
+    """None: there are neither finalizers nor ephemerons."""
     boundary_bytes: Annotated[tuple[int, ...], Limits(1)] = ()
     """Sizes of objects, or of blocks with their headers, at which the target may behave differently
     although the contract promises no difference. Sessions draw them more often."""

@@ -93,6 +93,8 @@ class Observation:
     shares: list[list[int]] | None = None
     """For each thread that ran at once with the others: what it read, how many of its objects were
     sampled, and their bytes."""
+    finalized: list[int] = attrs.Factory(list)
+    """The numbers of the finalizers that were run, in order."""
     error: str | None = None
     """The name and message of an error, if the target could not perform the action."""
 

@@ -3,8 +3,9 @@
 A *case* is all failures of one identity. Chunks finish in any order, but their failures are looked
 at in the order of the chunks: each is *decided* when all chunks before its own are there. The first
 of a case is reduced, and reported when its chunk is *settled*: this chunk and all before it are
-over, and all that was found in them is reduced. Invariant: so what whole chunks leave depends on
-the plan only, and not on the number of workers.
+over, and all that was found in them is reduced. Invariants: so what whole chunks leave depends on
+the plan only, and not on the number of workers. Behind a chunk that takes long, only the sum of
+those without failures is held, and of each case only the failures that may be needed.
 """
 
 from __future__ import annotations
@@ -33,18 +34,29 @@ failure stays as it was found."""
 
 @attrs.define
 class ChunkState:
-    """A chunk that is not settled."""
+    """A chunk that is not settled, or several in a row without failures."""
 
     chunk: Chunk
+    """The first one."""
+    count: int = 1
     found: list[SavedFailure] = attrs.Factory(list)
     decided: int = 0
     """How many of its failures are decided."""
     totals: SessionTotals | None = None
-    """The totals if it is whole."""
+    """The totals if all are whole."""
     deaths: int = 0
+    partial: SessionTotals = attrs.Factory(SessionTotals)
+    """What the worker that came furthest did before it died, until another one is done."""
     unreduced: int = 0
     is_cut: bool = False
     """Whether a reduction of one of its failures was cut off."""
+    is_kept: bool = False
+    """Whether one of its failures may be reported."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is whole, and has no failures."""
+        return self.totals is not None and not self.found and not self.is_kept
 
     @property
     def is_lost(self) -> bool:
@@ -80,10 +92,14 @@ class Cases:
         self.share = plan.share
         self.by_identity: dict[tuple[str, ...], Case] = {}
         self._chunks: dict[int, ChunkState] = {}
+        self._joined: dict[int, ChunkState] = {}
+        """Whole chunks without failures, by the place in the share of the one that follows."""
         self.to_reduce = deque[SavedFailure]()
         self._to_repeat = deque[Chunk]()
         self.totals = SessionTotals(probes=Counter(dict.fromkeys(plan.probes, 0)))
         """The totals of the settled chunks."""
+        self.partial = SessionTotals()
+        """What was done in lost chunks, as far as their workers reported it."""
         self._lost: list[int] = []
         self._decided = self.settled = 0
         """How many chunks of the share are decided, and how many are settled."""
@@ -147,10 +163,23 @@ class Cases:
     def found(self, found: SavedFailure) -> None:
         """A worker saved a failure. One that repeats a chunk saves the same failures again."""
         failures = self._chunks[found.chunk].found
-        if found.path is None or all(found.path != each.path for each in failures):
+        if self._is_superfluous(found):
+            corpus.remove(found.path)
+        elif found.path is None or all(found.path != each.path for each in failures):
             failures.append(found)
             self._limit_chunks(found)
         self._decide()
+
+    def _is_superfluous(self, found: SavedFailure) -> bool:
+        """Whether earlier chunks have all failures of its case that may be needed."""
+        identity = found.failure.identity
+        earlier = sum(
+            each.failure.identity == identity
+            for index, state in self._chunks.items()
+            for each in state.found[state.decided :]
+            if index < found.chunk
+        )
+        return earlier > self._tries(found)
 
     def _limit_chunks(self, found: SavedFailure) -> None:
         """With -x, drop chunks that cannot have the first failure any more.
@@ -171,19 +200,36 @@ class Cases:
         self._open(found)
 
     def searched(self, chunk: Chunk, result: Searched) -> None:
+        state = self._chunks[chunk.index]
+        state.partial = SessionTotals()
         if result.is_whole:
-            self._chunks[chunk.index].totals = result.totals
+            state.totals = result.totals
         self._decide()
+        if not self._is_decided(state):
+            self._join(state)
 
-    def search_lost(self, chunk: Chunk) -> None:
+    def search_cut(self, chunk: Chunk, done: SessionTotals) -> None:
+        """A worker in a chunk is gone, which had done that."""
+        state = self._chunks[chunk.index]
+        if done.actions > state.partial.actions:
+            probes = Counter({name: done.probes[name] for name in self._plan.probes})
+            state.partial = attrs.evolve(done, probes=probes)
+
+    def search_lost(self, chunk: Chunk, done: SessionTotals) -> None:
         """A worker died in a chunk. It is repeated, or lost after several deaths."""
+        self.search_cut(chunk, done)
         state = self._chunks[chunk.index]
         state.deaths += 1
         if state.is_lost:
             self._report(ChunkLost(chunk))
+            self._count_partial(state)
             self._decide()
         else:
             self._to_repeat.append(chunk)
+
+    def _count_partial(self, state: ChunkState) -> None:
+        self.partial.add_all(state.partial)
+        state.partial = SessionTotals()
 
     def reduction_lost(self, found: SavedFailure) -> None:
         case = self.by_identity[found.failure.identity]
@@ -224,12 +270,54 @@ class Cases:
             self._decide_in(state)
             if state.totals is None and not state.is_lost:
                 return
-            self._decided += 1
+            state.found.clear()
+            state.decided = 0
+            self._decided += state.count
+            self._join(state)
+
+    def _is_decided(self, state: ChunkState) -> bool:
+        return self.share.index(state.chunk.index) < self._decided
+
+    def _join(self, state: ChunkState) -> None:
+        """Add whole chunks without failures to their neighbours, so that few states are held.
+
+        Those that are decided, and those that are not, are apart. The sum is in their order.
+        """
+        start = self.share.index(state.chunk.index)
+        if not state.is_plain:
+            return
+        before, after = self._joined.get(start), self._chunks.get(self._index(start + state.count))
+        self._joined[start + state.count] = state
+        if after is not None and after.is_plain and self._are_alike(state, after):
+            self._append(state, after)
+        if before is not None and self._are_alike(before, state):
+            self._append(before, state)
+
+    def _are_alike(self, one: ChunkState, other: ChunkState) -> bool:
+        return self._is_decided(one) == self._is_decided(other)
+
+    def _append(self, state: ChunkState, other: ChunkState) -> None:
+        """Add the chunks that follow to a state."""
+        assert state.totals is not None
+        assert other.totals is not None
+        middle = self.share.index(other.chunk.index)
+        state.totals.add_all(other.totals)
+        state.count += other.count
+        del self._joined[middle], self._chunks[other.chunk.index]
+        self._joined[middle + other.count] = state
+
+    def _index(self, place: int) -> int:
+        return self.share[place] if place < len(self.share) else UNLIMITED
 
     def decide_rest(self) -> None:
         """Decide the failures in chunks that are not whole, or after such a chunk."""
         for _, state in sorted(self._chunks.items()):
             self._decide_in(state)
+
+    def count_rest(self) -> None:
+        """Count what was done in chunks that no worker repeats any more."""
+        for state in self._chunks.values():
+            self._count_partial(state)
 
     def _decide_in(self, state: ChunkState) -> None:
         for found in state.found[state.decided :]:
@@ -247,21 +335,30 @@ class Cases:
                 self._take_first(found)
             else:
                 self._open(found)
-        elif not case.is_settled:
-            self._chunks[found.chunk].unreduced += 1
+        elif len(case.waiting) < case.tries_left:
+            self._keep(found)
             case.waiting.append(found)
             self._try_another(case)
-        elif case.best is not None and found.path != case.best.path:
+        elif case.is_being_reduced or (case.best is not None and found.path != case.best.path):
             corpus.remove(found.path)
 
     def _open(self, found: SavedFailure) -> None:
-        tries = TRIES_ALONE_MAX * self._plan.origin(found.chunk).shares_processes
-        self.by_identity[found.failure.identity] = case = Case(found.failure, tries)
+        case = Case(found.failure, self._tries(found))
+        self.by_identity[found.failure.identity] = case
         self.last_new = time.monotonic()
         self._report(FailureFound(found.failure))
-        self._chunks[found.chunk].unreduced += 1
+        self._keep(found)
         case.is_being_reduced = True
         self.to_reduce.append(found)
+
+    def _keep(self, found: SavedFailure) -> None:
+        state = self._chunks[found.chunk]
+        state.unreduced += 1
+        state.is_kept = True
+
+    def _tries(self, found: SavedFailure) -> int:
+        """How many others of its case may be tried."""
+        return TRIES_ALONE_MAX * self._plan.origin(found.chunk).shares_processes
 
     def _try_another(self, case: Case) -> None:
         """Reduce another failure of a case, if none has reproduced; drop those not needed."""
@@ -296,7 +393,8 @@ class Cases:
             else:
                 self.totals.add_all(state.totals)
             del self._chunks[index]
-            self.settled += 1
+            self.settled += state.count
+            self._joined.pop(self.settled, None)
         return self.settled > before
 
     def publish_rest(self, folder: Path | None) -> None:

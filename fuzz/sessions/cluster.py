@@ -46,6 +46,8 @@ POLL_SECONDS = 0.25
 BEAT_SECONDS = 5.0
 ABSENCE_SECONDS = 300.0
 """How long a session waits for a scheduler that restarts, and for its workers."""
+CLOSE_SECONDS = 2.0
+"""How long the end of a session waits for the cluster. Its processes end without a task, too."""
 PLAIN = {("builtins", "set"), ("builtins", "frozenset"), ("collections", "Counter")}
 """What messages have beside numbers, texts, lists and our classes."""
 
@@ -153,6 +155,12 @@ class Cluster:
         return DaskWorker(self, plan, number)
 
     def close(self) -> None:
+        """End the session's processes, without waiting for a machine that does not answer."""
+        closing = threading.Thread(target=self._close, daemon=True)
+        closing.start()
+        closing.join(CLOSE_SECONDS)
+
+    def _close(self) -> None:
         self._run_everywhere(end_processes)
         if self._client is not None:
             self._client.close()  # type: ignore[no-untyped-call]

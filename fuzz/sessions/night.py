@@ -322,23 +322,25 @@ class Material:
     """The folders that may have the traces of a record."""
     left_out: list[str] = attrs.Factory(list)
     """What is wrong with files that could not be read."""
-    _traces: dict[Path, Trace | None] = attrs.Factory(dict)
+    _traces: dict[Path, tuple[Path, Trace] | None] = attrs.Factory(dict)
+    """By the path in a record."""
 
     def trace_of(self, saved: SavedFailure) -> tuple[Path, Trace] | None:
         """The file and the trace of a failure, if it was given and can be read."""
-        names = [] if saved.path is None else [saved.path, Path(saved.path.name)]
-        paths = (corpus / each for each in names for corpus in self.corpora)
-        path = next((path for path in paths if path.is_file()), None)
-        if path is None:
+        if saved.path is None:
             return None
-        if path not in self._traces:
-            self._traces[path] = None
-            try:
-                self._traces[path] = traces.read(path)
-            except BadInputError as problem:
-                self.left_out.append(str(problem))
-        trace = self._traces[path]
-        return None if trace is None else (path, trace)
+        if saved.path not in self._traces:
+            self._traces[saved.path] = self._find_trace(saved.path)
+        return self._traces[saved.path]
+
+    def _find_trace(self, name: Path) -> tuple[Path, Trace] | None:
+        paths = (corpus / each for each in (name, Path(name.name)) for corpus in self.corpora)
+        path = next((path for path in paths if path.is_file()), None)
+        try:
+            return None if path is None else (path, traces.read(path))
+        except BadInputError as problem:
+            self.left_out.append(str(problem))
+            return None
 
     def keep_traces(self, failures: Iterable[NightFailure], folder: Path) -> None:
         """Copy the traces of failures to that folder, for later nights. Raises BadInputError."""

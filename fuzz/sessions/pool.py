@@ -48,6 +48,11 @@ class Worker(ABC):
         self.active_at = 0.0
         """When it last sent something, or got a task, by the monotonic clock."""
 
+    @property
+    def done(self) -> SessionTotals:
+        """What it has done of its search, as it reported last."""
+        return self.progress if isinstance(self.progress, SessionTotals) else SessionTotals()
+
     def give(self, task: Task) -> None:
         """Give it a task. If it is dead, that is noticed later."""
         self.task, self.active_at, self.is_new = task, time.monotonic(), False
@@ -89,6 +94,9 @@ StartWorker = Callable[[Plan, int], Worker]
 @attrs.frozen
 class Lost:
     """The worker with this task died."""
+
+    done: SessionTotals
+    """What it had done of a search."""
 
 
 class WorkerPool:
@@ -133,7 +141,7 @@ class WorkerPool:
             except (EOFError, OSError):  # It died, perhaps in the middle of a message.
                 self._end(worker)
                 self._replace(worker, worker.how_it_ended)
-                yield worker, task, Lost()
+                yield worker, task, Lost(worker.done)
                 continue
             worker.active_at = time.monotonic()
             self._take(worker, message)
@@ -143,15 +151,16 @@ class WorkerPool:
                 worker.kill()
                 self._end(worker)
                 self._replace(worker, f"silent for {SILENCE_SECONDS:.0f} s, and ended")
-                yield worker, worker.task, Lost()
+                yield worker, worker.task, Lost(worker.done)
 
     def _take(self, worker: Worker, message: Message) -> None:
         if isinstance(message, SessionTotals | Candidates):
             worker.progress = message
             return
-        if isinstance(message, Exception):
-            self.problem = message
-        # After a problem in a search the worker can still reduce failures.
+        problem = message.problem if isinstance(message, Searched) else message
+        if isinstance(problem, Exception):
+            self.problem = problem
+        # A worker of a cluster goes on after a problem in a search.
         is_over = isinstance(message, Exception) and isinstance(worker.task, Search)
         if is_over or isinstance(message, Searched | Reduced | CanaryResult):
             worker.task, worker.progress = None, Candidates(0)
@@ -181,15 +190,15 @@ class WorkerPool:
             if worker.task is not None:
                 worker.cut()
 
-    def kill(self, only_searches: bool) -> list[Task]:
-        """Kill workers, and replace none; returns the tasks that they had."""
-        lost = []
+    def kill(self, only_searches: bool) -> list[Worker]:
+        """Kill workers, and replace none; returns them, with the tasks that they had."""
+        killed = []
         for worker in list(self.workers.values()):
             if isinstance(worker.task, Search) or not only_searches:
                 worker.kill()
                 self._end(worker)
-                lost += [] if worker.task is None else [worker.task]
-        return lost
+                killed.append(worker)
+        return killed
 
     def dismiss(self, seconds: float) -> None:
         """Let the workers end, and kill those that do not end in time."""

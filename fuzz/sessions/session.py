@@ -61,7 +61,7 @@ class Session:
         self._cases = Cases(plan, self._report, earlier)
         self._pool = WorkerPool(plan, start_worker, self._report)
         self._done = SessionTotals()
-        """The totals of all chunks, whole or not."""
+        """The totals of the chunks that were searched, whole or not."""
         self._done.add_all(self._cases.totals)
         self._canaries = 0
         self._stop_reason: Reason | None = None
@@ -142,8 +142,8 @@ class Session:
                     if not found:
                         problem = f"worker {worker.number}: did not find its planted bug"
                         self._pool.problem = HarnessError(problem)
-                case Search(chunk), Lost():
-                    cases.search_lost(chunk)
+                case Search(chunk), Lost(done):
+                    cases.search_lost(chunk, done)
                 case Reduction(failure), Lost():
                     cases.reduction_lost(failure)
 
@@ -158,9 +158,11 @@ class Session:
                 self._stop_reason = INTERRUPTED
                 self._cut()
             if time.monotonic() > self._stop_at:
-                for task in self._pool.kill(only_searches=not self._is_hurried):
-                    if isinstance(task, Reduction):
-                        self._cases.give_up(task.found)
+                for worker in self._pool.kill(only_searches=not self._is_hurried):
+                    if isinstance(worker.task, Reduction):
+                        self._cases.give_up(worker.task.found)
+                    elif isinstance(worker.task, Search):
+                        self._cases.search_cut(worker.task.chunk, worker.done)
             if not any(isinstance(task, Search) for task in self._pool.tasks):
                 self._cases.decide_rest()
             if not self._is_hurried or time.monotonic() < self._stop_at:
@@ -171,6 +173,7 @@ class Session:
         while self._cases.to_reduce:
             self._cases.give_up(self._cases.to_reduce.popleft())
         self._cases.settle()
+        self._cases.count_rest()
         self._pool.dismiss(STOP_SECONDS)
 
     @property
@@ -208,7 +211,7 @@ class Session:
         finished = Finished(
             plan=self._plan,
             seconds=time.monotonic() - self._started,
-            totals=self._done,
+            totals=self._totals,
             failures=failures,
             stop_reason=self._stop_reason,
             problem=problem,
@@ -236,7 +239,7 @@ class Session:
     def _report_progress(self) -> None:
         now, cases = time.monotonic(), self._cases
         totals, reducing, tries = self._pool.progress()
-        totals.add_all(self._done)
+        totals.add_all(self._totals)
         reached = sum(totals.probes[name] > 0 for name in self._plan.probes)
         if reached > self._timeline.probes:
             self._last_new = now
@@ -257,6 +260,14 @@ class Session:
             )
         )
 
+    @property
+    def _totals(self) -> SessionTotals:
+        """The totals of all chunks, also of those that are lost."""
+        totals = SessionTotals()
+        totals.add_all(self._done)
+        totals.add_all(self._cases.partial)
+        return totals
+
     def _record(self, stop_reason: Reason) -> SessionRecord:
         """The record of the settled chunks."""
         failures = [each.without_trace(self._plan.corpus) for each in self._cases.reported]
@@ -266,8 +277,8 @@ class Session:
             started=self._started_at,
             seconds=round(seconds, 3),
             workers=self._plan.workers,
-            actions=self._done.actions,
-            actions_per_second=round(self._done.actions / seconds),
+            actions=self._totals.actions,
+            actions_per_second=round(self._totals.actions / seconds),
             chunks=self._cases.settled,
             canaries=self._canaries,
             history=tuple(self._timeline.points),

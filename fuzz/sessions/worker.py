@@ -77,10 +77,12 @@ Task = Search | Reduction | Canary
 
 @attrs.frozen
 class Searched:
-    """The end of a search. The chunk is whole unless the search was cut off."""
+    """The end of a search. The chunk is whole unless the search was cut off, or had a problem."""
 
     totals: SessionTotals
     is_whole: bool
+    problem: BadInputError | None = None
+    """Why the target is hopeless. The worker can still reduce failures."""
 
 
 @attrs.frozen
@@ -184,8 +186,8 @@ class TaskRunner:
             self._is_cut = self._connection.poll()
             self._sent_at = time.monotonic()
 
-    def _search(self, search: Search) -> Searched | BadInputError:
-        """Run a chunk. Returns the problem if the target is hopeless; its failures are sent."""
+    def _search(self, search: Search) -> Searched:
+        """Run a chunk. Its failures are sent."""
         totals = self._progress = SessionTotals()
         origin = self._plan.origin(search.chunk.index)
         tries = 1 + TRIES_ALONE_MAX * origin.shares_processes
@@ -200,7 +202,7 @@ class TaskRunner:
             with suppress(Cancelled), cancelled_when(lambda: self._is_cut):
                 run_chunk(self._plan, search.chunk, self._target, totals, found)
         except BadInputError as problem:
-            return problem
+            return Searched(totals, is_whole=False, problem=problem)
         return Searched(totals, not self._is_cut)
 
     def _reduce(self, reduction: Reduction) -> Reduced:

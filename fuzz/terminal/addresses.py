@@ -2,7 +2,8 @@
 
 A command works on a local copy of the corpus. It fetches the files first, and uploads what it adds
 when it ends; a session also uploads failures when it reports them. A thread uploads, and tries
-again, so that a session never waits for the store. Invariants: no file at the address is removed,
+again, so that a session never waits for the store. Each call of the store is made in a thread, so
+that a signal ends the command at any time. Invariants: no file at the address is removed,
 and no trace is replaced. A message shows the address of a file only if the file is there. What
 cannot be uploaded stays in the local copy, and a message names it.
 """
@@ -18,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 UPLOAD_SECONDS = 10.0
 CALL_SECONDS = 60.0
-"""A call of the store that takes longer is given up, and made again."""
+"""A call of the store that takes longer is given up. One that uploads is made again."""
 RETRY_SECONDS, RETRY_SECONDS_MAX = 0.5, 30.0
 """The first and the longest pause before a call is made again."""
 END_SECONDS, INTERRUPTED_SECONDS = 20.0, 4.0
@@ -61,29 +62,33 @@ class LocalCopy:
         self._uploader = Uploader(self._put)
         try:
             self._fetch()
-        except Exception as problem:  # Each kind of address has its own exceptions.
-            shutil.rmtree(self.folder)
+        except BaseException as problem:  # Each kind of address has its own exceptions.
+            shutil.rmtree(self.folder, ignore_errors=True)  # A call may still write there.
+            if not isinstance(problem, Exception):
+                raise
             raise BadInputError(f"{address}: cannot be fetched: {problem}") from problem
         _local_copies[self.folder] = self
 
     def _fetch(self) -> None:
         from fsspec import url_to_fs  # type: ignore[import-untyped]
 
-        self._remote, self._root = url_to_fs(self.address, use_listings_cache=False)
-        if self._remote.isfile(self._root):
+        self._remote, self._root = _answer(
+            lambda: url_to_fs(self.address, use_listings_cache=False)
+        )
+        if _answer(lambda: self._remote.isfile(self._root)):
             self.address, _, name = self.address.rpartition("/")
             self._root = self._root.rpartition("/")[0]
             self.place = self.folder / name
             self._get(name)
         else:
-            for path in self._remote.find(self._root):
+            for path in _answer(lambda: self._remote.find(self._root)):
                 self._get(path.removeprefix(self._root).lstrip("/"))
 
     def _get(self, name: str) -> None:
         path = self.folder / name
         if path.suffix in SUFFIXES and ".." not in PurePosixPath(name).parts:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._remote.get_file(f"{self._root}/{name}", str(path))
+            _answer(lambda: self._remote.get_file(f"{self._root}/{name}", str(path)))
             self._copied[path] = path.stat().st_mtime_ns
 
     def before(self, listener: Listener) -> Listener:
@@ -208,7 +213,7 @@ class Uploader:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._waiting))
                 path = next(iter(self._waiting))
-            problem = _within(CALL_SECONDS, functools.partial(self._put, path))
+            problem = self._try(path)
             with self._changed:
                 self.problem = problem
                 del self._waiting[path]
@@ -221,23 +226,38 @@ class Uploader:
                 time.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, RETRY_SECONDS_MAX)
 
+    def _try(self, path: Path) -> Exception | None:
+        """Upload a file; returns why that failed."""
+        try:
+            _answer(functools.partial(self._put, path))
+        except Exception as problem:  # noqa: BLE001 - each kind of address has its own exceptions
+            return problem
+        return None
 
-def _within(seconds: float, call: Callable[[], None]) -> Exception | None:
-    """Make a call; returns why it failed. One that takes longer is left alone in its thread."""
-    problems: list[Exception | None] = []
+
+T = TypeVar("T")
+
+
+def _answer(call: Callable[[], T]) -> T:
+    """Make a call of a store. One that takes CALL_SECONDS is left alone in its thread.
+
+    Raises what the call raises, and TimeoutError.
+    """
+    from concurrent.futures import Future, wait  # Few sessions need it.
+
+    answer = Future[T]()
 
     def run() -> None:
         try:
-            call()
-        except Exception as problem:  # noqa: BLE001 - each kind of address has its own exceptions
-            problems.append(problem)
-        else:
-            problems.append(None)
+            answer.set_result(call())
+        except Exception as problem:  # noqa: BLE001 - it is raised in the other thread
+            answer.set_exception(problem)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return problems[0] if problems else TimeoutError(f"no answer for {seconds:.0f} s")
+    threading.Thread(target=run, daemon=True).start()
+    wait([answer], CALL_SECONDS)
+    if not answer.done():
+        raise TimeoutError(f"no answer for {CALL_SECONDS:.0f} s")
+    return answer.result()
 
 
 class PathOrAddress(click.Path):

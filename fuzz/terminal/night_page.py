@@ -9,6 +9,7 @@ can be moved together, and no network is needed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
@@ -26,15 +27,15 @@ from fuzz.sessions.night import HuntedBugs, Material, Night, NightCause, NightFa
 from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord, Timing
 from fuzz.terminal.explain_page import render
 from fuzz.terminal.night_build import NightBuild
-from fuzz.terminal.night_plots import COLOURS, draw_plots, look_of, unit_of
+from fuzz.terminal.night_plots import draw_plots, look_of, unit_of
 from fuzz.terminal.night_summary import notes_on, status_of, verdict_of
 from fuzz.terminal.report import describe_action
 from fuzz.terminal.session_report import STOPPED
 
 ACTIONS_MAX = 30
 """How many actions of a failure are shown, the last ones."""
-EXPLAINED_MAX = 100
-"""How many causes are explained step by step, the first ones: each page has 30 kB."""
+EXPLAINED_MAX = 50
+"""How many causes are explained step by step, the first ones: each page has 34 kB."""
 RAREST = 10
 MOST, ALSO = "●", "○"
 
@@ -115,15 +116,14 @@ def _copied(each: NightFailure, material: Material, folder: Path) -> str | None:
     if found is None:
         return None
     path, trace = found
-    write_text(folder / path.name, traces.dumps(trace))
+    with writing(folder):  # The page, which is written last, is whole or not there.
+        (folder / path.name).write_text(traces.dumps(trace), encoding="utf-8")
     return f"{folder.name}/{path.name}"
 
 
 def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -> str:
     """The page of that name as HTML. Foreign text is always text in it, and never markup."""
-    environment = jinja2.Environment(autoescape=True, finalize=_one_line)
-    template = (files("fuzz.terminal") / "night_page.html").read_text(encoding="utf-8")
-    return environment.from_string(template).render(
+    return _template().render(
         title=f"{name}: {counted(len(night.timing), 'session')}",
         contents=[*_contents(night)],
         has_new=night.has_new,
@@ -142,6 +142,15 @@ def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -
         version=night.gcfuzz,
         data=f"{name}.json",
     )
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, finalize=_one_line, trim_blocks=True, lstrip_blocks=True
+    )
+    template = (files("fuzz.terminal") / "night_page.html").read_text(encoding="utf-8")
+    return environment.from_string(template)
 
 
 def _one_line(value: object) -> object:
@@ -265,7 +274,7 @@ def _sessions(night: Night) -> Iterator[dict[str, Any]]:
             "ended": STOPPED[session.stop_reason],
             "class": "" if session.stop_reason in {TIME, ACTIONS, FAILURES} else "wrong",
             "timing": [
-                {"how": _how(timing), "colour": COLOURS[colour], "style": style}
+                {"how": _how(timing), "colour": colour, "style": style}
                 for timing, (colour, style) in zip(session.timing, looks, strict=False)
             ],
         }

@@ -1,77 +1,64 @@
-"""The plots of a night's page, drawn by matplotlib. Needs the extra `report`.
+"""The plots of a night's page: actions, probes and failures by time, as SVG.
 
-Each is an SVG inside the page: its text stays text, and its colours are those of the page, light or
-dark. Invariant: the same points make the same SVG, with one version of matplotlib.
+Each is an element of the page: its text stays text, and its colours are those of the page, light or
+dark. They are so simple that a library for plots would take more time to import than the rest of
+`gcfuzz report`. Invariant: the same points make the same SVG.
 """
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from fuzz.sessions.record import Timing
 
 PLOTTED = ("actions", "probes reached", "failures")
-TEXT, LINE, *LINES = (f"#00000{number}" for number in range(1, 8))
-COLOURS = {TEXT: "--text", LINE: "--line", **{LINES[n]: f"--line-{n}" for n in range(5)}}
-"""The page's colours, by the colours that matplotlib draws with."""
-DASHES = ("solid", "dashed", "dotted")
-WIDTH_INCHES, HEIGHT_INCHES = 4.6, 2.6
-"""About as wide as a phone, so that letters have the same size there."""
-PANEL = (0.12, 0.2, 0.85, 0.77)
-"""The place of the axes in a figure: left, bottom, width and height as shares of it."""
-LOOK: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "font.size": 10,
-    "text.color": TEXT,
-    "text.parse_math": False,
-    "axes.edgecolor": LINE,
-    "axes.labelcolor": TEXT,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
-    "grid.color": LINE,
-    "xtick.color": LINE,
-    "ytick.color": LINE,
-    "xtick.labelcolor": TEXT,
-    "ytick.labelcolor": TEXT,
-}
+COLOURS = 5
+"""The page's colours for lines are `--line-0` to `--line-4`."""
+DASHES = {"solid": "", "dashed": "6 3", "dotted": "2 2"}
+"""SVG's dashes, by the name of CSS for a border."""
 UNITS = (("h", 3600, 3 * 3600), ("min", 60, 3 * 60), ("s", 1, 0))
 """A unit of time, its seconds, and the shortest time it is used for."""
+WIDTH, HEIGHT = 330, 186
+"""About as wide as a phone, so that letters have the same size there."""
+LEFT, RIGHT, TOP, BOTTOM = 40, 320, 8, 148
+"""The place of the axes."""
+TICKS_MAX = 6
+MARGIN = 1.08
+"""The vertical axis ends a little above the largest value."""
+
+
+@attrs.frozen
+class Plot:
+    """A plot with a line for each session. Its axes start at 0."""
+
+    name: str
+    unit: str
+    end: float
+    """Where the horizontal axis ends, in that unit."""
+    top: float
+    lines: tuple[tuple[tuple[float, float], ...], ...]
 
 
 def draw_plots(timing: Iterable[Timing]) -> Iterator[tuple[str, str]]:
     """Name and SVG of each plot."""
-    for name, figure in figures_of(timing):
-        yield name, svg_of(figure, name)
+    for plot in plots_of(timing):
+        yield plot.name, svg_of(plot)
 
 
-def figures_of(timing: Iterable[Timing]) -> Iterator[tuple[str, Figure]]:
+def plots_of(timing: Iterable[Timing]) -> Iterator[Plot]:
     """Actions, probes and failures by time, with a line for each session."""
     histories = [[(0.0, 0, 0, 0), *map(attrs.astuple, each.history)] for each in timing]
-    seconds = max((history[-1][0] for history in histories), default=0)
+    seconds = max((history[-1][0] for history in histories), default=0.0)
     unit, size = unit_of(seconds)
-    with mpl.rc_context(LOOK):
-        for column, name in enumerate(PLOTTED, 1):
-            figure, axes = _panel()
-            for number, history in enumerate(histories):
-                times = [point[0] / size for point in history]
-                values = [point[column] for point in history]
-                colour, dash = look_of(number)
-                axes.plot(times, values, color=colour, ls=dash, lw=1.8)
-            axes.set_xlabel(f"{unit} since a session's start")
-            axes.set_xlim(0, seconds / size or 1)
-            axes.set_ylim(0, max(1, axes.dataLim.y1) * 1.08)
-            yield name, figure
+    for column, name in enumerate(PLOTTED, 1):
+        lines = tuple(
+            tuple((point[0] / size, point[column]) for point in history) for history in histories
+        )
+        top = max((value for line in lines for _, value in line), default=0)
+        yield Plot(name, unit, seconds / size or 1.0, MARGIN * max(1, top), lines)
 
 
 def unit_of(seconds: float) -> tuple[str, int]:
@@ -81,29 +68,66 @@ def unit_of(seconds: float) -> tuple[str, int]:
 
 def look_of(number: int) -> tuple[str, str]:
     """Colour and dashes of a session's lines."""
-    return LINES[number % len(LINES)], DASHES[number // len(LINES) % len(DASHES)]
+    return f"--line-{number % COLOURS}", [*DASHES][number // COLOURS % len(DASHES)]
 
 
-def _panel() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(WIDTH_INCHES, HEIGHT_INCHES))
-    axes = figure.add_axes(PANEL)
-    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.grid(axis="y")
-    return figure, axes
+def ticks(end: float, step_min: float = 0.0) -> list[float]:
+    """At most TICKS_MAX round numbers from 0 to that end, with an equal distance."""
+    least = max(end / (TICKS_MAX - 1), step_min)
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least)
+    return [number * step for number in range(int(end / step) + 1)]
 
 
-def svg_of(figure: Figure, name: str) -> str:
-    """A figure as an element of a page, with a label for screen readers."""
-    file = io.StringIO()
-    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with mpl.rc_context(LOOK), mpl.rc_context({"svg.hashsalt": name}):
-        figure.savefig(file, format="svg", metadata=nothing)
-    svg = file.getvalue()
-    svg = svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{name}"', 1)
-    for colour, variable in COLOURS.items():
-        svg = svg.replace(colour, f"var({variable})")
-    # Several figures are in one page, so identifiers without references are removed.
-    used = set(re.findall(r"#([\w.-]+)", svg))
-    return re.sub(r' id="([\w.-]+)"', lambda found: found[0] * (found[1] in used), svg)
+def svg_of(plot: Plot) -> str:
+    """The plot as an element of a page, with a label for screen readers."""
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return (
+            round(LEFT + x / plot.end * (RIGHT - LEFT), 1),
+            round(BOTTOM - y / plot.top * (BOTTOM - TOP), 1),
+        )
+
+    return "".join(
+        [
+            f'<svg role="img" aria-label="{plot.name}" viewBox="0 0 {WIDTH} {HEIGHT}">',
+            *(_across(place(0, y)[1], _short(y)) for y in ticks(plot.top, step_min=1.0)),
+            *(_below(place(x, 0)[0], f"{x:g}") for x in ticks(plot.end)),
+            _text((LEFT + RIGHT) / 2, HEIGHT - 6, f"{plot.unit} since a session's start", "middle"),
+            *(
+                _line([place(*point) for point in line], *look_of(number))
+                for number, line in enumerate(plot.lines)
+            ),
+            "</svg>",
+        ]
+    )
+
+
+def _across(y: float, label: str) -> str:
+    line = f'<path d="M{LEFT} {y}H{RIGHT}" style="stroke: var(--line)"/>'
+    return line + _text(LEFT - 6, y + 4, label, "end")
+
+
+def _below(x: float, label: str) -> str:
+    line = f'<path d="M{x} {BOTTOM}v4" style="stroke: var(--line)"/>'
+    return line + _text(x, BOTTOM + 16, label, "middle")
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    style = f"fill: var(--text); font-size: 11px; text-anchor: {anchor}"
+    return f'<text x="{x:g}" y="{y:g}" style="{style}">{text}</text>'
+
+
+def _line(points: Sequence[tuple[float, float]], colour: str, dashes: str) -> str:
+    style = f"fill: none; stroke: var({colour}); stroke-width: 1.8"
+    if dashes != "solid":
+        style += f"; stroke-dasharray: {DASHES[dashes]}"
+    return f'<polyline points="{" ".join(f"{x:g},{y:g}" for x, y in points)}" style="{style}"/>'
+
+
+def _short(value: float) -> str:
+    """A number with a prefix: 80k, 1.5M."""
+    for prefix, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:g}{prefix}"
+    return f"{value:g}"

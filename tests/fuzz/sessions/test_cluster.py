@@ -134,6 +134,20 @@ def test_an_interrupt_of_all_processes_in_a_terminal_ends_only_the_session(
 
 
 @pytest.mark.slow
+def test_a_session_ends_while_a_machine_does_not_answer(machines: Machines, tmp_path: Path) -> None:
+    _, address = machines.start_scheduler()
+    worker, _ = [machines.start_worker(address) for _ in range(2)]
+    session = ("run", "--target", TARGET, "--time", "1h", "--corpus", str(tmp_path))
+    process = machines.start("fuzz", *session, "--cluster", address)
+    wait_for(process, "FAILURE")
+    worker.send_signal(signal.SIGSTOP)
+    process.terminate()
+    # Dask would wait for five minutes.
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == UNFINISHED_MISMATCH, printed
+
+
+@pytest.mark.slow
 def test_a_session_survives_a_machine_that_is_lost(
     alone: Left, machines: Machines, tmp_path: Path
 ) -> None:

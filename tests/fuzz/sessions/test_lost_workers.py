@@ -25,6 +25,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 ACTIONS = 60_000
 PATIENCE_SECONDS = 5.0
+DONE_BEFORE_DEATH = 40
 
 
 def signal_workers(number: signal.Signals, times: int, over: threading.Event) -> None:
@@ -102,9 +103,20 @@ def test_a_chunk_in_which_each_worker_dies_is_lost_and_named(
     assert finished.record.totals.actions == 500 - 64
 
 
+def test_what_was_done_before_a_target_crashed_counts_once(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT)])
+    monkeypatch.setattr("fuzz.sessions.local_worker.worker.work", die_in_the_second_chunk)
+    finished = Session(attrs.evolve(plan, workers=1, actions=500), []).run()
+    done = 500 - 64 + DONE_BEFORE_DEATH
+    assert (finished.totals.actions, finished.record.timing[-1].actions) == (done, done)
+
+
 def die_in_the_second_chunk(plan: Plan, connection: Connection) -> None:
     """A worker's main function."""
     while (task := connection.recv()) is not None:
         if task.chunk.index == 1:
+            connection.send(SessionTotals(actions=DONE_BEFORE_DEATH))
             os._exit(3)
         connection.send(Searched(SessionTotals(actions=task.chunk.actions), is_whole=True))

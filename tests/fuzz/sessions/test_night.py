@@ -76,6 +76,17 @@ def test_sessions_add_up(tmp_path: Path) -> None:
     }
 
 
+def test_a_trace_is_read_once(tmp_path: Path) -> None:
+    corpus = written(tmp_path, record(*FOUND))
+    traces.write_to(TRACE, corpus / "a.jsonl")
+    material = read_material([corpus])
+    [session] = material.records.values()
+    [saved] = session.failures
+    found = material.trace_of(saved)
+    (corpus / "a.jsonl").unlink()
+    assert material.trace_of(saved) == found == (corpus / "a.jsonl", TRACE)
+
+
 def test_a_record_that_is_given_twice_counts_once_in_any_order(tmp_path: Path) -> None:
     one = written(tmp_path / "one", record(failure()))
     other = written(tmp_path / "other", record(seed=2), record(failure()))

@@ -18,6 +18,8 @@ import psutil
 import pytest
 
 from fuzz.problems import HarnessError
+from fuzz.protocol.lines import to_line, unstructured
+from fuzz.protocol.target import contract_of
 from fuzz.protocol.trace import digest_of, read
 from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.local_worker import LocalWorker
@@ -33,7 +35,8 @@ from fuzz.sessions.session_events import (
     WorkerDied,
 )
 from fuzz.sessions.worker import Canary
-from fuzz.targets import TargetOptions
+from fuzz.targets import TargetOptions, make_target
+from fuzz.targets.process.program import SILENT_TRACES_MAX
 
 UNLIMITED_ACTIONS = 10**9
 ADAPTER = """
@@ -285,6 +288,19 @@ def test_each_chunk_of_each_session_has_a_token_of_its_own(plan: Plan) -> None:
     other = Plan("reference", "random", 5, 1, plan.corpus, actions=400)
     tokens = {each.origin(chunk).token for each in (plan, other) for chunk in (0, 1)}
     assert len(tokens) == 4
+
+
+@pytest.mark.slow
+def test_the_traces_before_a_program_was_hopeless_count(plan: Plan, tmp_path: Path) -> None:
+    contract = to_line({"contract": unstructured(contract_of(make_target("reference")))})
+    (tmp_path / "contract").write_text(f"{contract}\n")
+    program = tmp_path / "breaking"
+    program.write_text(f"#!/bin/sh\nread -r header\ncat {tmp_path}/contract\n")
+    program.chmod(0o755)
+    options = TargetOptions((str(program),))
+    finished = run(attrs.evolve(plan, target="process", options=options, actions=400))
+    assert "has answered no action in 32 traces" in str(finished.problem)
+    assert finished.totals.actions == finished.record.timing[-1].actions == SILENT_TRACES_MAX
 
 
 # Canaries.

@@ -11,9 +11,11 @@ from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
     AllocateArray,
+    AllocateEphemeron,
     AllocateNode,
     AllocateOldString,
     AllocateString,
+    AllocateWeakref,
     Calloc,
     CollectFull,
     CollectMinor,
@@ -29,13 +31,20 @@ from fuzz.protocol.actions import (
     MoveArray,
     PauseSampling,
     Pin,
+    Read,
+    ReadEphemeron,
     ReadProfile,
+    ReadWeakref,
     Realloc,
+    RegisterFinalizer,
     ResumeSampling,
+    Resurrect,
+    RunFinalizers,
     SetCallback,
     SetPeriod,
     TakeIdentity,
     Unpin,
+    UnregisterFinalizer,
     Write,
     WriteNumber,
 )
@@ -94,6 +103,16 @@ ONLY_IN_PERMANENT = (LoadPrebuilt(0), NODE, Write(0, 0, 1), Free(0))
 """A prebuilt node refers to a node, which is the only root."""
 SMALLEST, MIB_BLOCK = Malloc(0), Malloc(MIB - 1)
 """The block takes a mebibyte too."""
+DEAD = [NODE, RegisterFinalizer(0, 0), Free(0), FULL]
+"""A node whose finalizer is pending."""
+RUN, KEEP = RunFinalizers(), RunFinalizers(keep=True)
+TWO = [NODE, NODE, RegisterFinalizer(0, 0), RegisterFinalizer(1, 1)]
+BOTH_FREED = [Free(0), Free(0)]
+WEAK = AllocateWeakref(0)
+KEPT_WEAKREF = [NODE, RegisterFinalizer(0, 0), WEAK, Write(0, 0, 1), Free(0), Free(0), FULL]
+"""Only a node whose finalizer is pending has a weak reference, to itself."""
+CHAIN = [AllocateEphemeron(each, each + 1) for each in (2, 1, 0)]
+"""The value of each ephemeron is the key of the one before."""
 
 TRIGGERS: dict[str, Scenario] = {
     "disable-before-enable": [OFF],
@@ -181,6 +200,53 @@ TRIGGERS: dict[str, Scenario] = {
     "forced-sample-leaves-weight": [{"sampler_seed": 1}, SMALLEST, Realloc(0, 1155), Malloc(294)],
     "refused-sample-vanishes": [Malloc(1024)],
     "absorbing-generator-state": [{"sampler_seed": 7}, Malloc(15933), SMALLEST],
+    "finalizers-in-wrong-order": [*TWO, Write(1, 0, 0), *BOTH_FREED, FULL, RUN],
+    "wrong-index-drops-finalizer": [*TWO, Free(0), FULL, Free(0), FULL],
+    "resurrection-blocks-sweep": [*DEAD, KEEP, NODE, RegisterFinalizer(0, 1), Free(0), FULL, RUN],
+    "finalized-bit-reset": [*DEAD, KEEP, RUN, FULL],
+    "one-list-searched": [*DEAD[:2], MINOR, UnregisterFinalizer(0), Free(0), FULL],
+    "pending-not-rooted": [*DEAD, FULL],
+    "entry-removed-before-run": [*DEAD, FULL, RUN],
+    "decided-before-promotion": [
+        NODE,
+        MINOR,
+        *DEAD[:1],
+        RegisterFinalizer(1, 0),
+        Write(0, 0, 1),
+        Free(1),
+        MINOR,
+        RUN,
+    ],
+    "finalizer-table-not-updated": [*DEAD[:2], FULL],
+    "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, RUN, ReadWeakref(0)],
+    "new-weakref-not-cleared": [
+        *DEAD,
+        KEEP,
+        Resurrect(0),
+        WEAK,
+        Free(0),
+        RUN,
+        FULL,
+        ReadWeakref(0),
+    ],
+    "resurrected-weakrefs-unprocessed": [
+        *KEPT_WEAKREF,
+        KEEP,
+        Resurrect(0),
+        Read(0, 0),
+        ReadWeakref(1),
+    ],
+    "weak-to-freed-object": [*DEAD[:2], WEAK, Free(0), FULL, RUN, ReadWeakref(0)],
+    "ephemeron-value-without-barrier": [
+        NODE,
+        MINOR,
+        NODE,
+        AllocateEphemeron(0, 1),
+        MINOR,
+        ReadEphemeron(2),
+    ],
+    "ephemeron-stale-after-move": [NODE, AllocateEphemeron(0, 0), MINOR, ReadEphemeron(1)],
+    "ephemeron-chain-not-followed": [*[NODE] * 4, *CHAIN, *[Free(1)] * 3, FULL],
 }
 NEAR_MISSES: dict[str, Scenario] = {
     # Sampling was enabled before.
@@ -347,6 +413,51 @@ NEAR_MISSES: dict[str, Scenario] = {
     "refused-sample-vanishes": [Malloc(1023)],
     # The distance after the sample is a usual one.
     "absorbing-generator-state": [MIB_BLOCK, SMALLEST],
+    # Neither refers to the other.
+    "finalizers-in-wrong-order": [*TWO, *BOTH_FREED, FULL, RUN],
+    # Both are called.
+    "wrong-index-drops-finalizer": [*TWO, *BOTH_FREED, FULL, RUN],
+    # Nothing can be resurrected any more.
+    "resurrection-blocks-sweep": [*DEAD, RUN, NODE, RegisterFinalizer(0, 1), Free(0), FULL, RUN],
+    # It is not kept.
+    "finalized-bit-reset": [*DEAD, RUN, FULL, RUN],
+    # It is young.
+    "one-list-searched": [*DEAD[:2], UnregisterFinalizer(0), Free(0), FULL, RUN],
+    # It runs before the next collection.
+    "pending-not-rooted": [*DEAD, RUN, FULL],
+    "entry-removed-before-run": [*DEAD, RUN, FULL, RUN],
+    # A root refers to it, too.
+    "decided-before-promotion": [
+        NODE,
+        MINOR,
+        *DEAD[:1],
+        RegisterFinalizer(1, 0),
+        Write(0, 0, 1),
+        MINOR,
+        RUN,
+    ],
+    # It does not move.
+    "finalizer-table-not-updated": [OUTSIDE, *DEAD[1:2], FULL],
+    # The finalizer has not run.
+    "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, ReadWeakref(0)],
+    # The object is alive.
+    "new-weakref-not-cleared": [*DEAD, KEEP, Resurrect(0), WEAK, RUN, FULL, ReadWeakref(1)],
+    # A root is the weak reference.
+    "resurrected-weakrefs-unprocessed": [*KEPT_WEAKREF[:4], Free(0), FULL, KEEP, ReadWeakref(0)],
+    # The object has no finalizer.
+    "weak-to-freed-object": [NODE, WEAK, Free(0), FULL, ReadWeakref(0)],
+    # The key is young, too.
+    "ephemeron-value-without-barrier": [
+        NODE,
+        NODE,
+        AllocateEphemeron(0, 1),
+        MINOR,
+        ReadEphemeron(2),
+    ],
+    # It has not moved.
+    "ephemeron-stale-after-move": [NODE, AllocateEphemeron(0, 0), ReadEphemeron(1)],
+    # No key is only a value.
+    "ephemeron-chain-not-followed": [*[NODE] * 4, *CHAIN, FULL],
 }
 
 

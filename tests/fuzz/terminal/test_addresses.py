@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +29,7 @@ from fuzz.targets import make_target
 from fuzz.terminal.addresses import LocalCopy, with_addresses
 from fuzz.terminal.cli import run_command_line
 
-CLEAN, MISMATCH, BAD_INPUT = range(3)
+CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
 ADDRESS = "memory://night"
 BUGGY = "reference+one-sample-per-object"
 
@@ -181,16 +182,20 @@ class Store:
         self.process.kill()
         self.process.communicate()
 
-    def session(self, *options: str) -> subprocess.Popen[str]:
-        """A session that has found a failure and saves it in the bucket."""
+    def start_session(self, *options: str) -> subprocess.Popen[str]:
+        """A session that saves its failures in the bucket."""
         command = ["run", "--target", BUGGY, "--seed", "3", "--corpus", "s3://bucket/night"]
-        process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "fuzz", *command, *options],
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    def session(self, *options: str) -> subprocess.Popen[str]:
+        """The same, when it has fetched what is there."""
+        process = self.start_session(*options)
         assert process.stdout is not None
         assert any("self-check" in line for line in process.stdout)
         return process
@@ -218,6 +223,32 @@ def test_a_session_ends_while_its_store_is_stopped_and_names_what_is_not_there(
     [folder] = tmp_path.glob("gcfuzz-corpus-*")
     assert f"the files that are not there are in {folder}" in printed
     assert [*folder.glob("*.jsonl")]
+
+
+@pytest.mark.slow
+def test_a_session_ends_while_it_fetches_from_a_stopped_store_and_leaves_nothing(
+    store: Store, tmp_path: Path
+) -> None:
+    store.environment["TMPDIR"] = str(tmp_path)
+    store.process.send_signal(signal.SIGSTOP)
+    session = store.start_session("--time", "1h")
+    while not [*tmp_path.glob("gcfuzz-corpus-*")]:  # It fetches from now on.
+        assert session.poll() is None
+        time.sleep(0.05)
+    session.terminate()
+    printed, _ = session.communicate()
+    assert (session.returncode, printed.strip()) == (INCONCLUSIVE, "gcfuzz: interrupted")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_store_that_does_not_answer_is_not_waited_for_forever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fuzz.terminal.addresses.CALL_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/night"
+        with pytest.raises(BadInputError, match="cannot be fetched: no answer for 0 s"):
+            LocalCopy(address)
 
 
 @pytest.mark.slow

@@ -459,7 +459,6 @@ def test_bugs_first_prints_how_much_there_is_to_do(printed: Printed) -> None:
     assert first == "1 bug, 1 seed each: 1 hunt, each of 20,000 actions at most"
 
 
-@pytest.mark.slow
 def test_probes_counts_what_was_reached_and_shows_how(capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--target", "reference-tcmalloc", "--actions", "40"]
     assert run_command_line(["probes", *few]) in {CLEAN, INCONCLUSIVE}

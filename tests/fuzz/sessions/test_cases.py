@@ -1,0 +1,142 @@
+"""What is held of chunks whose turn has not come, and what becomes of it."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import attrs
+import pytest
+
+from fuzz.protocol.actions import AllocateNode
+from fuzz.run import Failure
+from fuzz.sessions import corpus
+from fuzz.sessions.cases import Cases
+from fuzz.sessions.plan import Chunk, Plan, SessionTotals, actions_before
+from fuzz.sessions.worker import Reduction, Search, Searched
+
+CHUNKS = 400
+HELD_BYTES_MAX = 100_000
+FAILURE = Failure(
+    oracle="heap",
+    field="graph",
+    action="allocate_node",
+    expected="0",
+    got="1",
+    why="made up",
+    direction="different",
+    configuration={},
+    actions=tuple(AllocateNode(number) for number in range(100)),
+)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return Plan("reference", "random", 1, 1, tmp_path, actions=actions_before(CHUNKS))
+
+
+def searches(cases: Cases) -> list[Search]:
+    return [search for _ in range(CHUNKS) if (search := cases.next_search()) is not None]
+
+
+def end(cases: Cases, chunks: Iterable[Chunk]) -> None:
+    """The chunks are searched, in that order."""
+    for chunk in chunks:
+        probes = Counter({f"probe {number}": chunk.index for number in range(144)})
+        cases.searched(chunk, Searched(SessionTotals(1, chunk.actions, probes=probes), True))
+
+
+def test_chunks_behind_one_that_takes_long_are_held_as_their_sum(plan: Plan) -> None:
+    cases = Cases(plan, lambda _: None, None)
+    first, *others = (search.chunk for search in searches(cases))
+    tracemalloc.start()
+    end(cases, others[:10])
+    before, _ = tracemalloc.get_traced_memory()
+    end(cases, others[10:])
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < HELD_BYTES_MAX
+    assert not cases.settle()
+    end(cases, [first])
+    assert cases.settle()
+    assert cases.settled == CHUNKS
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_in_which_chunks_end_changes_nothing(plan: Plan, seed: int) -> None:
+    pieces = []
+    for is_shuffled in (False, True):
+        cases = Cases(plan, lambda _: None, None)
+        chunks = [search.chunk for search in searches(cases)]
+        if is_shuffled:
+            random.Random(seed).shuffle(chunks)
+        for chunk in chunks:
+            end(cases, [chunk])
+            if chunk.index % 7 == 0:
+                cases.settle()
+        cases.settle()
+        pieces.append(cases.piece)
+    assert pieces[0] == pieces[1]
+    assert [*pieces[0].totals.probes] == [*pieces[1].totals.probes]
+    assert pieces[0].totals.actions == plan.actions
+
+
+def test_of_a_lost_chunk_counts_what_the_worker_did_that_came_furthest(plan: Plan) -> None:
+    cases = Cases(plan, lambda _: None, None)
+    chunk = searches(cases)[0].chunk
+    for actions in (10, 40, 20, 0):
+        cases.search_lost(chunk, SessionTotals(actions=actions))
+    assert cases.partial.actions == 40
+    cases.count_rest()
+    assert cases.partial.actions == 40
+
+
+@pytest.mark.parametrize(("is_repeated", "counted"), [(False, 40), (True, 0)])
+def test_what_was_done_counts_once_if_the_chunk_is_repeated(
+    is_repeated: bool, counted: int, plan: Plan
+) -> None:
+    cases = Cases(plan, lambda _: None, None)
+    chunk = searches(cases)[0].chunk
+    cases.search_lost(chunk, SessionTotals(actions=40))
+    if is_repeated:
+        end(cases, [chunk])
+    cases.count_rest()
+    assert cases.partial.actions == counted
+
+
+def find(cases: Cases, plan: Plan, chunks: Iterable[Chunk]) -> None:
+    """A failure of the same case is found in each of these chunks."""
+    for chunk in chunks:
+        cases.found(corpus.save_found(plan.origin(chunk.index), FAILURE, chunk.index))
+
+
+def test_one_failure_of_a_case_is_held_behind_a_chunk_that_takes_long(plan: Plan) -> None:
+    cases = Cases(plan, lambda _: None, None)
+    first, *others = (search.chunk for search in searches(cases))
+    find(cases, plan, others)
+    end(cases, others)
+    [held] = plan.corpus.glob("*.jsonl")
+    end(cases, [first])
+    assert [found.path for found in cases.to_reduce] == [held]
+
+
+def test_chunks_behind_a_reduction_that_takes_long_are_held_as_their_sum(plan: Plan) -> None:
+    cases = Cases(plan, lambda _: None, None)
+    first, *others = (search.chunk for search in searches(cases))
+    find(cases, plan, [first])
+    end(cases, [first])
+    [reduction] = map(Reduction, cases.to_reduce)
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    find(cases, plan, others)
+    end(cases, others)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < HELD_BYTES_MAX
+    assert cases.settled == 0
+    cases.reduced(attrs.evolve(reduction.found, reproduced=True), is_whole=True)
+    assert cases.settle()
+    assert (cases.settled, len(cases.reported)) == (CHUNKS, 1)
