@@ -73,7 +73,14 @@ def weakref_is_resurrected(mutator: ScenarioMutator, choices: Choices) -> Scenar
     yield mutator.write(holder, weakref)
     for obj in dict.fromkeys((weakref, target, holder)):
         yield mutator.free(obj)
-    yield from _dead_are_finalized(mutator, choices, [])
+    yield from _collected(mutator, choices)
+    yield actions.CollectFull()
+    yield actions.RunFinalizers(keep=True)
+    for number in [*mutator.situation.bench.shadow.finalizers.kept]:
+        resurrected = yield from mutator.new(actions.Resurrect(number))
+        if any(resurrected.refs):
+            yield from _read_from(mutator, resurrected)
+        yield mutator.free(resurrected)
 
 
 def _any_node(choices: Choices) -> actions.AllocateNode:

@@ -40,6 +40,19 @@ class Finalizer:
     has_waited: bool = False
     """Whether one has seen an object outside its cycle that refers to it."""
 
+    def find_dead(self, *, is_delayed: bool) -> None:
+        """A collection sees its object unreachable, and may find it dead."""
+        self.may_be_pending = True
+        self.has_waited |= is_delayed
+
+    def count_full_collection(self) -> None:
+        """A full collection sees it so, and nothing delays it."""
+        self.full_collections += 1
+
+    def leave_queue(self) -> None:
+        """The queue was emptied, and it was not there."""
+        self.may_be_pending = False
+
 
 class FinalizationOracle(Oracle):
     """Keeps the finalizers that have not run, and the numbers of those that were taken back."""
@@ -93,8 +106,9 @@ class FinalizationOracle(Oracle):
         reachable = self._shadow.reachable()
         dead = [each for each in self._waiting.values() if each.obj not in reachable]
         led_to = {each: _led_to(each.obj) for each in dead}
-        for each in dead:
-            each.has_waited |= any(_outside_leads_to(each, other, led_to) for other in dead)
+        delayed = {
+            each for each in dead if any(_outside_leads_to(each, other, led_to) for other in dead)
+        }
         if is_full and self._promised.within:
             for group in self._groups(dead, led_to):
                 others = [each.obj for each in dead if each not in group]
@@ -102,7 +116,7 @@ class FinalizationOracle(Oracle):
         if is_full and self._is_idle:
             self._together.append([each for each in dead if not each.may_be_pending])
         for each in dead:
-            each.may_be_pending = True
+            each.find_dead(is_delayed=each in delayed)
 
     def _groups(
         self, dead: Collection[Finalizer], led_to: dict[Finalizer, set[ShadowObject]]
@@ -126,7 +140,7 @@ class FinalizationOracle(Oracle):
         if group[0].obj in kept_by_others:
             return  # Another one may be found dead first, and keep it from the queue.
         for each in group:
-            each.full_collections += 1
+            each.count_full_collection()
         if group[0].full_collections == self._promised.within:
             self._due.append(group if any(each.has_waited for each in group) else group[:1])
 
@@ -192,7 +206,7 @@ class FinalizationOracle(Oracle):
         if self._promised.within:
             self._taken_back = {}
             for each in self._waiting.values():
-                each.may_be_pending = False
+                each.leave_queue()
 
 
 def _outside_leads_to(
