@@ -233,13 +233,15 @@ def contract(reference: Target) -> Contract:
 def test_the_contract_promises_every_field_but_those_of_others(contract: Contract) -> None:
     fields = {field.name for field in attrs.fields(Observation)}
     of_others = {"buffer", "ended", "offsets", "weights", "profile", "shares", "seed", "tlab"}
-    assert {*contract.observes} == fields - of_others - {"error"}
+    assert {*contract.observes} == fields - of_others - {"error", "finalized"}
 
 
 def test_the_contract_has_every_action_but_those_of_others(contract: Contract) -> None:
     of_others = {
         *("malloc", "calloc", "realloc", "set_period", "read_profile"),
         *("run_at_once", "end_thread", "begin_thread"),
+        *("register_finalizer", "unregister_finalizer", "run_finalizers", "resurrect"),
+        *("allocate_ephemeron", "read_ephemeron"),
     }
     assert set(contract.actions) == set(ACTIONS) - of_others
 
