@@ -3,6 +3,7 @@
 import pytest
 
 from gcmodel.memory.layout import (
+    EPHEMERON_BYTES,
     NODE_BYTES,
     WEAKREF_BYTES,
     Kind,
@@ -12,8 +13,8 @@ from gcmodel.memory.layout import (
 )
 
 
-def test_nodes_and_weak_references_have_a_header_and_their_fields() -> None:
-    assert (NODE_BYTES, WEAKREF_BYTES) == (32, 16)
+def test_nodes_weak_references_and_ephemerons_have_a_header_and_their_fields() -> None:
+    assert (NODE_BYTES, WEAKREF_BYTES, EPHEMERON_BYTES) == (32, 16, 24)
 
 
 @pytest.mark.parametrize(("length", "size_bytes"), [(0, 16), (1, 24), (5, 56), (257, 2072)])
@@ -37,4 +38,5 @@ def test_kinds_are_numbered_as_in_reports() -> None:
         "WEAKREF": 2,
         "ARRAY": 3,
         "STRING": 4,
+        "EPHEMERON": 5,
     }
