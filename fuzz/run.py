@@ -22,7 +22,7 @@ from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
 from fuzz.oracles.excluded import judged_part
 from fuzz.oracles.heap import AFTER_ALL, WHILE_STARTING, HeapOracle
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.actions import NAMES, Action, ReadEphemeron, Resurrect
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import MEMORY, Observation, values_of
 from fuzz.protocol.target import FullTarget, Target, full
@@ -277,13 +277,20 @@ _cost_and_sampling = attrgetter("layout", "sampling", "prebuilt")
 """Under two contracts that agree in these, actions cost the same and sample by the same rule."""
 
 
+def _depends_on_collections(run: Run) -> bool:
+    """Whether collections that are not promised have decided what is legal or read."""
+    if "collections" in run.contract.promises:
+        return False
+    return any(isinstance(action, Resurrect | ReadEphemeron) for action in run.actions)
+
+
 def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     """Perform the actions of `run` once more, changed by the oracle. Raises its Mismatch.
 
     Then the last action that `run` keeps has the first wrong answer.
     """
     configuration = oracle.configuration(run.contract, run.configuration, run.actions)
-    if configuration is None:
+    if configuration is None or _depends_on_collections(run):
         return
     target = full(target)
     contract = target.start(configuration)
@@ -296,7 +303,7 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     shadow = Shadow(run.contract)
     each_action = zip(run.actions, changed, run.answers, strict=True)
     for number, (action, instead, first) in enumerate(each_action, 1):
-        shadow.follow(action, first.minors)
+        shadow.follow(action, first.minors, first.finalized)
         if instead is None:
             continue
         if first.graph == RIGHT_GRAPH:

@@ -130,6 +130,23 @@ def test_the_upstream_status_has_a_source(page: str) -> None:
     assert re.search(source, section(page, "Upstream status"))
 
 
+@pytest.mark.parametrize("page", pages_of("Go", "Scalene", "OCaml"))
+def test_a_page_has_the_answer_that_maintainers_would_give(page: str) -> None:
+    answer = r"\nExpected answer: (by design|a defect of low priority|low priority)[.,]"
+    assert re.search(answer, section(page, "Upstream status"))
+    is_limit = page in {"small-blocks-share", "lines-in-step"}
+    assert f"]({page}.md)" in INDEX.partition("\n## Limits\n")[2 if is_limit else 0]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("hotspot/jfr-")])
+def test_a_page_on_jfr_has_a_trace_or_the_reason_why_not(page: str) -> None:
+    name = page.removeprefix("hotspot/")
+    traces = [path.name for path in (ROOT / "corpus" / "hotspot").glob(f"{name}-*.jsonl")]
+    reproducer = section(page, "Reproducer")
+    assert [trace for trace in traces if trace not in reproducer] == []
+    assert traces or "There is no gcfuzz trace" in reproducer
+
+
 def test_each_page_has_its_own_reproducer() -> None:
     shared = {
         *("hotspot/Makefile", "hotspot/Sampler.java", "hotspot/Jfr.java", "hotspot/sampler.c"),

@@ -185,6 +185,15 @@ def _dropped(cast: Cast) -> Scenario:
         yield from cast.act(cast.mutator.free, obj)
 
 
+def _finalizable(cast: Cast) -> Scenario:
+    """It has a finalizer; or those that are pending run."""
+    mutator, choices = cast.mutator, cast.choices
+    if choices.one_in(4):
+        yield from cast.act(actions.RunFinalizers, choices.one_in(2))
+    for obj in cast.among(lambda obj: obj.kind == "node"):
+        yield from cast.act(mutator.register_finalizer, obj)
+
+
 # Facts of the sampler, and of the nursery.
 
 
@@ -247,7 +256,10 @@ FACTS: tuple[Fact, ...] = (_pinned, _pinned, *WITHOUT_PINS)
 
 def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """Facts about some objects meet, in any order and in any phase of the collector."""
-    among = FACTS if mutator.situation.contract.pins_max else WITHOUT_PINS
+    contract = mutator.situation.contract
+    among = FACTS if contract.pins_max else WITHOUT_PINS
+    if contract.finalizers:
+        among = (*among, _finalizable, _finalizable)
     kinds = [choices.pick(among) for _ in range(choices.between(KINDS_MIN, KINDS_MAX))]
     facts = [choices.pick(kinds) for _ in range(choices.between(FACTS_MIN, FACTS_MAX))]
     cast = Cast(mutator, choices, is_about_pins=_pinned in facts)
@@ -307,3 +319,4 @@ def _checked_dead(cast: Cast) -> Scenario:
             yield from cast.act(mutator.read_weakref, weakref)
     for weakref in cast.weakrefs:
         yield from cast.act(mutator.free, weakref)
+    yield from cast.act(actions.RunFinalizers)

@@ -64,6 +64,21 @@ class Moment:
         return dest.age is into and any(obj.age is Age.YOUNG for obj in filter(None, copied))
 
     @property
+    def has_had_finalizer(self) -> bool:
+        """Whether a finalizer of the object of the action has run."""
+        table, obj = self.shadow.finalizers, self.root()
+        return any(each is obj and n not in table.waiting for n, each in table.registered.items())
+
+    def ephemerons_before(self) -> int:
+        """How many ephemerons lead to the key of that of the action, each by its value."""
+        key, count = self.root().target, 0
+        while found := [e for e in self.shadow.finalizers.ephemerons if e.value is key]:
+            key, count = found[0].target, count + 1
+            if key is self.root().target:
+                break
+        return count
+
+    @property
     def is_young_in_old(self) -> bool:
         """Whether the array of the action is old and has a young item."""
         array = self.root()
@@ -204,6 +219,33 @@ _OF_ACTIONS: dict[tuple[type[Action], ...], Group] = {
         "weakref_to_pinned_object": _ask(
             lambda m: (target := m.root().target) is not None and target.pinned,
             *("pin", "allocate_weakref"),
+        ),
+    },
+    (actions.RegisterFinalizer,): {
+        "finalizer_of_old_object": _ask(lambda m: m.root().age is Age.OLD),
+        "finalizer_of_sampled_object": _ask(lambda m: m.root() in m.pending, "reports"),
+        "finalizer_of_holder_of_pinned_object": _ask(
+            lambda m: any(ref.pinned for ref in filter(None, m.root().refs)), "pin"
+        ),
+        "finalizer_of_resurrected_object": _ask(lambda m: m.has_had_finalizer, "resurrect"),
+    },
+    (actions.RunFinalizers,): {
+        "finalizer_ran": _ask(lambda m: len(m.observation.finalized) == 1),
+        "several_finalizers_ran": _ask(lambda m: len(m.observation.finalized) > 1),
+    },
+    (actions.Resurrect,): {
+        "resurrected_while_marking": _ask(
+            lambda m: m.observation.state == MAJOR_STATES.index("marking"), "state"
+        ),
+        "resurrected_with_child": _ask(lambda m: any(m.shadow.roots[-1].refs)),
+        "resurrected_with_finalizer": _ask(
+            lambda m: m.shadow.roots[-1] in m.shadow.finalizers.waiting.values()
+        ),
+    },
+    (actions.ReadEphemeron,): {
+        "ephemeron_without_value": _ask(lambda m: m.observation.value is None),
+        "value_of_third_ephemeron": _ask(
+            lambda m: m.observation.value is not None and m.ephemerons_before() > 1
         ),
     },
     (actions.Write,): {

@@ -21,6 +21,7 @@ from fuzz.mutator.legality import (
     callback_length_max,
     can_be_pinned,
     length_max,
+    why_no_finalizer,
     why_not_enabled,
     why_nothing_pinned,
 )
@@ -205,6 +206,9 @@ def roots_for(action: type[Action]) -> Subjects:
     assert isinstance(bound, SlotOf)
     kinds = bound.kinds
     return _roots_that(lambda obj: obj.kind in kinds) if kinds else _roots
+
+
+roots_that_refer = _roots_that(lambda obj: obj.kind in ("node", "array"))
 
 
 # Sizes.
@@ -514,6 +518,41 @@ def _move_array(situation: Situation, choices: Choices, arrays: Sequence[int]) -
     return actions.MoveArray(root, *places, length)
 
 
+# Finalizers and ephemerons.
+
+
+def finalizable(situation: Situation) -> Sequence[int]:
+    """The slots of nodes that may have one more finalizer."""
+    contract, shadow = situation.contract, situation.bench.shadow
+    return [
+        slot
+        for slot, obj in enumerate(situation.roots)
+        if obj.kind == "node" and not why_no_finalizer(obj, contract, shadow)
+    ]
+
+
+def _with_finalizer(situation: Situation) -> Sequence[int]:
+    waiting = [*situation.bench.shadow.finalizers.waiting.values()]
+    return [slot for slot, obj in enumerate(situation.roots) if obj in waiting]
+
+
+def _kept(situation: Situation) -> Sequence[int]:
+    return [*situation.bench.shadow.finalizers.kept]
+
+
+def finalizer_number(situation: Situation) -> int:
+    """A number that no finalizer of the trace has."""
+    return len(situation.bench.shadow.finalizers.registered)
+
+
+def _register_finalizer(situation: Situation, choices: Choices, nodes: Sequence[int]) -> Action:
+    return actions.RegisterFinalizer(_recent(nodes, choices), finalizer_number(situation))
+
+
+def _allocate_ephemeron(situation: Situation, choices: Choices, slots: Sequence[int]) -> Action:
+    return actions.AllocateEphemeron(choices.pick(slots), choices.pick(slots))
+
+
 def _rule(action: Callable[[], Action], weight: int, subjects: Subjects = _heap) -> Rule:
     """A rule for an action without arguments; by default it is always legal."""
     drawn = action()
@@ -586,6 +625,24 @@ RULES: tuple[Rule, ...] = (
     _rule_on(actions.TakeIdentity, 4),
     _rule_on(actions.Pin, 4, _if(_can_pin, _roots_that(can_be_pinned))),
     _rule_on(actions.Unpin, 6, _pinned),
+    Rule(actions.RegisterFinalizer, 16, finalizable, _register_finalizer),
+    _rule_on(actions.UnregisterFinalizer, 2, _with_finalizer),
+    Rule(
+        actions.RunFinalizers,
+        8,
+        _heap,
+        lambda situation, choices, _: actions.RunFinalizers(choices.one_in(2)),
+    ),
+    Rule(
+        actions.Resurrect,
+        12,
+        _if(Situation.has_slot, _kept),
+        lambda situation, choices, numbers: actions.Resurrect(choices.pick(numbers)),
+    ),
+    Rule(
+        actions.AllocateEphemeron, 4, _if(Situation.has_room, roots_that_refer), _allocate_ephemeron
+    ),
+    _rule_on(actions.ReadEphemeron, 4),
     Rule(actions.SetCallback, 2, _if(lambda situation: not _has_pinned(situation)), _set_callback),
     Rule(actions.AddMemoryPressure, 2, _heap, _add_memory_pressure),
     Rule(actions.EndThread, 4, _threads_to_end, _end_thread),

@@ -6,7 +6,15 @@ from collections.abc import Callable, Generator
 
 import attrs
 
-from fuzz.drawing.rules import Choices, Scenario, Situation, edge_length, period, short_period
+from fuzz.drawing.rules import (
+    Choices,
+    Scenario,
+    Situation,
+    edge_length,
+    finalizer_number,
+    period,
+    short_period,
+)
 from fuzz.mutator.legality import why_illegal
 from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol import actions
@@ -64,6 +72,10 @@ class ScenarioMutator:
     take_identity = _on_slot(actions.TakeIdentity)
     weakref = _on_slot(actions.AllocateWeakref)
     read_weakref = _on_slot(actions.ReadWeakref)
+
+    def register_finalizer(self, obj: ShadowObject) -> Action:
+        """Give the object a finalizer with a new number."""
+        return actions.RegisterFinalizer(self.slot(obj), finalizer_number(self.situation))
 
     def write(
         self, holder: ShadowObject, value: ShadowObject | None, field: int | None = None

@@ -12,6 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fuzz.drawing.deaths import (
+    ephemerons_form_a_chain,
+    objects_with_finalizers_die,
+    weakref_is_resurrected,
+)
 from fuzz.drawing.facts import facts_meet
 from fuzz.drawing.rules import NUMBERS, OBJECTS_MAX, SMALL_BLOCK_BYTES, Choices, Scenario, Situation
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
@@ -435,6 +440,12 @@ OF_COLLECTORS = (
     *(young_item_is_copied, young_item_is_copied),
     facts_meet,
 )
+OF_DEATHS = (
+    *([objects_with_finalizers_die] * 8),
+    *([ephemerons_form_a_chain] * 4),
+    *([weakref_is_resurrected] * 4),
+)
+OF_FINALIZERS = (*OF_COLLECTORS, *OF_DEATHS)
 OF_RANDOM_DISTANCES = (*OF_COLLECTORS, *[kinds_alternate_in_step] * 5)
 OF_BOUNDARIES = (*OF_RANDOM_DISTANCES, *[sampling_is_on_for_moments] * 10)
 OF_BLOCKS = (blocks_alternate_in_step,)
@@ -448,6 +459,8 @@ def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
     is_random = contract.sampling.distances == "random"
     if not contract.nursery_bytes:
         return OF_BLOCKS if is_random else ()
+    if contract.finalizers:
+        return (*OF_DEATHS, facts_meet) if is_late else OF_FINALIZERS
     if not is_random:
         return (facts_meet,) if is_late else OF_COLLECTORS
     return OF_BOUNDARIES if contract.boundary_bytes else OF_RANDOM_DISTANCES

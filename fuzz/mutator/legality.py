@@ -42,9 +42,10 @@ def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> Why:
 def may_be_sent_ahead(contract: Contract) -> bool:
     """Whether the legality of actions never depends on the answers of the target.
 
-    Only that of pinning does: an object can be pinned while it is young.
+    An object can be pinned while it is young, and resurrected after its finalizer ran.
     """
-    return "pin" not in contract.actions or contract.pins_max == 0
+    pins = "pin" in contract.actions and contract.pins_max > 0
+    return not pins and "run_finalizers" not in contract.actions
 
 
 def while_legal(contract: Contract, actions: Iterable[Action]) -> Iterator[Action]:
@@ -180,6 +181,34 @@ def _why_not_started(action: actions.BeginThread, contract: Contract, shadow: Sh
     return None if has_ended else f"thread {action.thread} has not ended"
 
 
+def _why_not_registered(
+    action: actions.RegisterFinalizer, contract: Contract, shadow: Shadow
+) -> Why:
+    table, obj = shadow.finalizers, shadow.roots[action.root]
+    if action.number in table.registered:
+        return f"there was a finalizer with the number {action.number}"
+    return why_no_finalizer(obj, contract, shadow)
+
+
+def why_no_finalizer(obj: ShadowObject, contract: Contract, shadow: Shadow) -> Why:
+    """Why an object can get no finalizer now; None if it can."""
+    if obj in shadow.prebuilt:
+        return "a prebuilt object cannot have a finalizer"
+    allowed = contract.finalizers.registrations if contract.finalizers else "any"
+    before = {
+        "any": (),
+        "one_at_a_time": shadow.finalizers.waiting.values(),
+        "one": shadow.finalizers.registered.values(),
+    }[allowed]
+    return "the object has a finalizer, or had one" if obj in before else None
+
+
+def _why_not_resurrected(action: actions.Resurrect, contract: Contract, shadow: Shadow) -> Why:
+    if action.number in shadow.finalizers.kept:
+        return None
+    return f"no object is kept whose finalizer has the number {action.number}"
+
+
 _NOT_NOW: dict[type[Action], Callable[..., Why]] = {
     actions.DisableSampling: _why_not_disabled,
     actions.Pin: _why_not_pinned,
@@ -187,6 +216,8 @@ _NOT_NOW: dict[type[Action], Callable[..., Why]] = {
     actions.EndThread: _why_not_ended,
     actions.BeginThread: _why_not_started,
     actions.SetCallback: _why_no_callback,
+    actions.RegisterFinalizer: _why_not_registered,
+    actions.Resurrect: _why_not_resurrected,
 }
 
 

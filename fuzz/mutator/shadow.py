@@ -8,12 +8,13 @@ survived a minor collection. Invariant: `roots` corresponds slot by slot to the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar
 
 import attrs
 
+from fuzz.mutator.finalizer_table import FinalizerTable
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract
@@ -53,7 +54,9 @@ class ShadowObject:
     pinned: bool = False
     """What the mutator asked for last."""
     target: ShadowObject | None = None
-    """The object of a weak reference."""
+    """The object of a weak reference; the key of an ephemeron."""
+    value: ShadowObject | None = None
+    """The value of an ephemeron; None if it is known to be lost."""
 
     @property
     def name(self) -> str:
@@ -98,6 +101,7 @@ class Shadow:
         self._graph: list[list[int]] | None = None
         self._walked: list[ShadowObject] = []
         self.weak_targets: list[ShadowObject] = []
+        self.finalizers = FinalizerTable(contract.finalizers)
         self.ended_threads: set[int] = set()
         self._survivor_bytes_max = contract.survivor_bytes
         # The bytes of survivors since the last full collection.
@@ -116,8 +120,11 @@ class Shadow:
         type_index = self._layout.kinds[kind].type_index
         return ShadowObject(kind, type_index, number, [None] * references, size_bytes, outside)
 
-    def follow(self, action: Action, minors: int) -> None:
-        """The target carried out `action`, after that number of minor collections."""
+    def follow(self, action: Action, minors: int, finalized: Sequence[int] = ()) -> None:
+        """The target carried out `action`, after that number of minor collections.
+
+        `finalized` are the finalizers that it ran.
+        """
         self._followed += 1
         if minors:
             if isinstance(action, actions.RunAtOnce):
@@ -131,6 +138,10 @@ class Shadow:
         effect(self, action)
         if effect not in self._UNSEEN:
             self._graph = None
+        if isinstance(action, actions.RunFinalizers):
+            self.finalizers.run(finalized, action.keep)
+        elif minors and self.finalizers.waiting:
+            self.finalizers.collected(self.reachable(), self.living())
 
     @classmethod
     def _effect_of(cls, kind: type[Action]) -> Callable[..., None]:
@@ -165,6 +176,11 @@ class Shadow:
         if kind == "weakref":
             obj.target = self.roots[action.root]
             self.weak_targets.append(obj.target)
+            self.finalizers.add_weakref(obj)
+        elif kind == "ephemeron":
+            obj.target, obj.value = self.roots[action.key], self.roots[action.value]
+            obj.refers = True
+            self.finalizers.ephemerons.append(obj)
 
     def _allocate_block(self, action: actions.Malloc | actions.Calloc) -> None:
         size_bytes = requested_bytes(action)
@@ -203,6 +219,15 @@ class Shadow:
         obj = self.roots[action.root]
         obj.pinned = False
         self.pinned.remove(obj)
+
+    def _on_register_finalizer(self, action: actions.RegisterFinalizer) -> None:
+        self.finalizers.register(action.number, self.roots[action.root])
+
+    def _on_unregister_finalizer(self, action: actions.UnregisterFinalizer) -> None:
+        self.finalizers.unregister(self.roots[action.root])
+
+    def _on_resurrect(self, action: actions.Resurrect) -> None:
+        self.roots.append(self.finalizers.registered[action.number])
 
     def _on_set_callback(self, action: actions.SetCallback) -> None:
         length = action.length
@@ -256,14 +281,15 @@ class Shadow:
         self._note_written(array)
 
     def _collect_full(self, action: Action) -> None:
-        """Unreachable objects are dead. Only weak references can still show one."""
+        """What nothing keeps is dead. Only weak references and ephemerons can show that."""
         self.ended_threads.discard(action.thread)  # BeginThread collects too.
         self._survivor_bytes = 0
-        if self.weak_targets or self.pinned:
-            reachable = self.reachable()
-            self.pinned = [obj for obj in self.pinned if obj in reachable]
+        if self.weak_targets or self.pinned or self.finalizers.ephemerons:
+            living = self.living()
+            self.finalizers.clear_ephemerons(living)
+            self.pinned = [obj for obj in self.pinned if obj in living]
             for target in self.weak_targets:
-                if target not in reachable:
+                if target not in living:
                     target.age = DEAD
             self.weak_targets = [obj for obj in self.weak_targets if obj.age is not DEAD]
 
@@ -275,6 +301,8 @@ class Shadow:
     def _collect_minor(self) -> None:
         """Young objects survive exactly when reachable from the roots or from an old object.
 
+        One with a finalizer survives too, and so do the key and the value of an ephemeron.
+
         An old object can refer to a young one only if it was written since the last minor
         collection, so the walk starts from these. The exception is a pinned object that survived
         before: its holder may be an old object that is dead, so it counts as old. So does an object
@@ -282,6 +310,7 @@ class Shadow:
         """
         if self.young:
             self._age(self.roots)
+            self._age(self.finalizers.waiting.values())
             for obj in self._written:
                 self._age(obj.refs)
             fate = OLD if self._survivors_may_overflow() else DEAD
@@ -309,7 +338,7 @@ class Shadow:
                 obj.age = OLD
                 obj.survived = True
                 if obj.refers:
-                    pending.extend(filter(None, obj.refs))
+                    pending.extend(filter(None, obj.refs or (obj.target, obj.value)))
 
     def _remaining_young(self) -> list[ShadowObject]:
         """The pinned objects, which stay in the nursery until the next minor collection.
@@ -317,9 +346,9 @@ class Shadow:
         A pinned object that only dead objects refer to dies when a major collection frees those.
         The mutator cannot observe that, so nothing is expected of it any more: it is old.
         """
-        reachable = self.reachable()
+        living = self.living()
         self.pinned = [obj for obj in self.pinned if obj.age is not DEAD]
-        young = [obj for obj in self.pinned if obj in reachable]
+        young = [obj for obj in self.pinned if obj in living]
         for obj in young:
             obj.age = YOUNG
         return young
@@ -329,6 +358,10 @@ class Shadow:
     def lose(self, obj: ShadowObject) -> None:
         """An unreachable object is dead."""
         obj.age = DEAD
+
+    def lose_value(self, ephemeron: ShadowObject) -> None:
+        """An ephemeron was found without its value."""
+        ephemeron.value = None
 
     def resize(self, block: ShadowObject, requested_bytes: int) -> None:
         """A block that moved has room for that many bytes."""
@@ -341,9 +374,33 @@ class Shadow:
         return self.roots[action.root if isinstance(action, actions.Realloc) else -1]
 
     def reachable(self) -> set[ShadowObject]:
-        """All objects that the mutator can reach."""
+        """All objects that the mutator can reach, also by ephemerons or by resurrecting them."""
         self.graph()
-        return {*self._walked}
+        if not (self.finalizers.kept or self.finalizers.ephemerons):
+            return {*self._walked}
+        return self._closure([*self._walked, *self.finalizers.kept.values()])
+
+    def living(self) -> set[ShadowObject]:
+        """These objects, and those that objects with a finalizer keep alive."""
+        return self.reachable_with(self.finalizers.waiting.values())
+
+    def reachable_with(self, others: Iterable[ShadowObject]) -> set[ShadowObject]:
+        """All objects that would be reachable if these were."""
+        reachable = self.reachable()
+        more = [obj for obj in others if obj not in reachable]
+        return self._closure([*reachable, *more]) if more else reachable
+
+    def _closure(self, objects: Iterable[ShadowObject]) -> set[ShadowObject]:
+        """All objects to which these lead."""
+        found: dict[ShadowObject, None] = {}
+        pending = list(objects)
+        while pending:
+            found.update(dict.fromkeys(pending))
+            refs = (ref for obj in pending if obj.refers for ref in obj.refs)
+            pending = [ref for ref in refs if ref is not None and ref not in found]
+            if not pending:
+                pending.extend(self.finalizers.extend_by_values(found))
+        return {*found}
 
     def names(self) -> list[str]:
         """The names of the objects in the rows of `graph`."""

@@ -71,7 +71,7 @@ class Bench:
 
     def judge(self, action: Action, observation: Observation) -> None:
         """Follow the action and judge its observation. Raises a Mismatch."""
-        self.shadow.follow(action, observation.minors)
+        self.shadow.follow(action, observation.minors, observation.finalized)
         sampling = self._sampling
         for check in self._checks:
             try:

@@ -16,17 +16,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_facts import SamplingFacts
-from fuzz.protocol.actions import Action, ReadProfile, Realloc
+from fuzz.oracles.stands_for import STANDS_FOR, CountedBlock, dumped, one_over_chance
+from fuzz.protocol.actions import Action, ReadProfile, Realloc, SetPeriod
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
 BEGINNING = ("starts", "sets period")
 """What begins distances of another period."""
+NAMES = "objects", "bytes"
 ROUNDING_SHARE = 1e-6
 """The error of a sum of small probabilities 1 - exp(-x), as a share of the sum."""
 IMPROBABLE = 40.0
@@ -45,6 +48,9 @@ class EstimateOracle(Oracle):
         self._rule = contract.sampling
         # The objects and bytes that the sample of a block stands for.
         self._stands_for: dict[ShadowObject, tuple[float, float]] = {}
+        # The same for all sampled blocks since the samples were dropped.
+        self._of_all: tuple[float, float] = 0, 0
+        self._set_period_bytes = contract.sampling.initial_period_bytes
         self._samples: Counter[str] = Counter()
         self._expected: defaultdict[str, float] = defaultdict(float)
         # Blocks that are freed only together with a sampled block.
@@ -74,8 +80,11 @@ class EstimateOracle(Oracle):
     # Profiles.
 
     def _follow_blocks(self, action: Action, sampling: SamplingFacts) -> None:
-        if action.sampling == "sets period" and self._rule.setting_period == "drops":
-            self._stands_for.clear()
+        if isinstance(action, SetPeriod):
+            self._set_period_bytes = action.period_bytes
+            if self._rule.setting_period == "drops":
+                self._stands_for.clear()
+                self._of_all = 0, 0
         counted_bytes = sampling.counted_bytes
         if sampling.beside is not None:
             self._beside[sampling.beside].append(self._shadow.placed_by(action))
@@ -84,17 +93,13 @@ class EstimateOracle(Oracle):
         block = self._shadow.placed_by(action)
         self._stands_for.pop(block, None)
         for hit in sampling.hits:
-            if self._rule.estimates == "weight":
-                objects = hit.weight / max(counted_bytes, 1)
-            elif self._rule.estimates in ("itself", "present_probability"):
-                objects = 1
-            else:
-                # A block that counts nothing is sampled only if a distance may be 0.
-                assert sampling.period_bytes
-                objects = one_over_chance(max(counted_bytes, 1), sampling.period_bytes)
-            is_itself = self._rule.estimates == "itself"
-            block_bytes = counted_bytes if is_itself else block.size_bytes
-            self._stands_for[block] = objects, objects * block_bytes
+            assert sampling.period_bytes is not None
+            sampled = CountedBlock(
+                *(counted_bytes, block.size_bytes, hit.weight, sampling.period_bytes)
+            )
+            stands_for = STANDS_FOR[self._rule.estimates](sampled)
+            self._stands_for[block] = stands_for
+            self._of_all = _sums([self._of_all, stands_for])
 
     def _check_profile(self, observation: Observation, period_bytes: int | None) -> None:
         roots = {*self._shadow.roots}
@@ -106,16 +111,23 @@ class EstimateOracle(Oracle):
         if self._rule.estimates == "present_probability" and (period_bytes or 1) > 1:
             scales = [one_over_chance(size, period_bytes or 1) for _, size in alive]
             alive = [(scale, scale * size) for scale, (_, size) in zip(scales, alive, strict=True)]
-        expected = [sum(objects for objects, _ in alive), sum(size for _, size in alive)]
+        expected = {"living": [*_sums(alive)]}
+        rounding = len(alive) + 1
+        if self._rule.estimates == "dumped":
+            of_all = {"living": _sums(alive), "all": self._of_all}
+            expected = {
+                whose: dumped(*sums, self._set_period_bytes) for whose, sums in of_all.items()
+            }
+            rounding = 1
         got = observation.profile
-        if got is None or len(got) != len(expected):
+        if got is None or len(got) != 2 * len(expected):
             raise self.mismatch("profile", "objects and bytes", got, "asked for")
-        for name, wanted, number in zip(("objects", "bytes"), expected, got, strict=True):
-            if abs(number - wanted) > len(alive) + 1 + wanted * ROUNDING_SHARE:
-                why = (
-                    f"what the samples of living blocks stand for, each of {len(alive)} for itself"
-                )
-                raise self.mismatch(name, round(wanted), number, why)
+        for index, (whose, wanted_pair) in enumerate(expected.items()):
+            numbers = got[2 * index : 2 * index + 2]
+            why = f"what the samples of {whose} blocks stand for, {len(alive)} living ones"
+            for name, wanted, number in zip(NAMES, wanted_pair, numbers, strict=True):
+                if abs(number - wanted) > rounding + wanted * ROUNDING_SHARE:
+                    raise self.mismatch(name, round(wanted), number, why)
 
     # Chance.
 
@@ -157,9 +169,10 @@ class EstimateOracle(Oracle):
                 raise self.mismatch("samples", round(wanted), taken, why)
 
 
-def one_over_chance(size_bytes: float, period_bytes: int) -> float:
-    """How many blocks of this size a sampled one stands for."""
-    return -1 / math.expm1(-size_bytes / period_bytes)
+def _sums(pairs: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """The sum of the objects, and that of the bytes."""
+    objects, sizes = [*zip(*pairs, strict=True)] or ((), ())
+    return sum(objects), sum(sizes)
 
 
 def improbability(times: int, expected: float) -> float:

@@ -4,7 +4,10 @@
 - A strongly reachable object is alive. After a full collection, any other object is dead.
 - A young object survives a minor collection if and only if the roots or an old object lead to it.
 - A weak reference dies when its object does. After more than `survivor_bytes` have survived, it may
-  live until the next full collection.
+  live until the next full collection. An object is not dead while a finalizer keeps it. The
+  contract states whether its weak references are cleared before.
+- An ephemeron has its value while its key is alive. After a full collection with a dead key it has
+  none.
 - If the contract promises collections, they happen only in actions that may collect.
 - No contract promises errors, so each error is a mismatch.
 """
@@ -21,6 +24,7 @@ from fuzz.protocol.actions import (
     Action,
     CheckHeap,
     Read,
+    ReadEphemeron,
     ReadNumber,
     ReadWeakref,
     TakeIdentity,
@@ -118,9 +122,22 @@ class HeapOracle(Oracle):
         if not observation.alive:
             if target.age is Age.YOUNG:
                 raise self.mismatch("alive", True, False, "its object is young")
-            if target in self._shadow.reachable():
+            if target in self._shadow.living():
                 raise self.mismatch("alive", True, False, "its object is reachable")
             self._shadow.lose(target)
+
+    def _check_ephemeron(self, action: ReadEphemeron, observation: Observation) -> None:
+        ephemeron, got = self._shadow.roots[action.root], observation.value
+        value = ephemeron.value
+        if value is None:
+            if got is not None:
+                raise self.mismatch("value", None, got, "its key is dead")
+        elif got is None:
+            if ephemeron.target in self._shadow.living():
+                raise self.mismatch("value", value.number, None, "its key is alive")
+            self._shadow.lose_value(ephemeron)
+        elif got != value.number:
+            raise self.mismatch("value", value.number, got, f"of a {value.kind}")
 
     def _check_identity(self, action: TakeIdentity, observation: Observation) -> None:
         obj, got = self._shadow.roots[action.root], observation.identity
@@ -138,6 +155,7 @@ class HeapOracle(Oracle):
         Read: _check_read,
         ReadNumber: _check_number,
         ReadWeakref: _check_weakref,
+        ReadEphemeron: _check_ephemeron,
         TakeIdentity: _check_identity,
     }
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from fuzz.oracles.determinism import DeterminismOracle
 from fuzz.oracles.oracle import RerunOracle
-from fuzz.protocol.actions import Action, Pin, SetCallback
+from fuzz.protocol.actions import Action, Pin, Resurrect, SetCallback
 from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import Observation
 
@@ -27,10 +27,10 @@ class InvarianceOracle(RerunOracle):
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        # Pins and callbacks depend on collections too.
+        # Pins, callbacks and resurrections depend on collections too.
         if contract.sampling.counting.depends_on_collections:
             return None
-        if any(isinstance(action, Pin) or _has_callback(action) for action in actions):
+        if any(isinstance(action, Pin | Resurrect) or _has_callback(action) for action in actions):
             return None
         doubled = {**configuration, NURSERY: 2 * contract.nursery_bytes}
         return None if problem_of_configuration(doubled, contract.settings) else doubled

@@ -140,10 +140,10 @@ class MemoryOracle(Oracle):
             raise self.mismatch(field, least if got < least else most, got, why)
 
     def _check_full(self, observation: Observation) -> None:
-        reachable = self._shadow.reachable()
-        alive = {obj for obj in reachable - self._prebuilt if obj.age is OLD}
+        living = self._shadow.living()
+        alive = {obj for obj in living - self._prebuilt if obj.age is OLD}
         reserved = {obj for obj in self._reserved if obj.pinned} - alive
-        self._reserved = reserved & reachable
+        self._reserved = reserved & living
         self._born_old &= alive
         surely_there = self._sizes_in_arenas(alive - self._born_old)
         perhaps_there = self._sizes_in_arenas(reserved | self._born_old)

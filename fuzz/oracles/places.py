@@ -10,7 +10,7 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_facts import SamplingFacts
-from fuzz.protocol.actions import Action
+from fuzz.protocol.actions import Action, Realloc
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
@@ -34,7 +34,7 @@ class PlacesOracle(Oracle):
 
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         place = sampling.place
-        if place is None or not action.allocates:
+        if place is None or not (action.allocates or isinstance(action, Realloc)):
             if observation.minors and action.collects == "never":
                 raise self.mismatch("minors", 0, observation.minors, "nothing was allocated")
             return

@@ -232,7 +232,7 @@ class SamplingOracle(Oracle):
         if not obj.outside:
             self._nursery_used_bytes += obj.size_bytes
         samples = self._count(
-            action.thread, obj.size_bytes, obj, observation, callback_bytes=callback_bytes
+            action, obj.size_bytes, obj, observation, callback_bytes=callback_bytes
         )
         self._place = self._clocks[action.thread].place
         if self._place and self._place.nursery_used_bytes is not None:
@@ -241,7 +241,7 @@ class SamplingOracle(Oracle):
 
     def _count(
         self,
-        thread: int,
+        action: Action,
         size_bytes: int,
         obj: ShadowObject,
         observation: Observation,
@@ -252,8 +252,12 @@ class SamplingOracle(Oracle):
             samples = observation.samples if self._period_bytes is not None else 0
             self._callback_samples = None if callback_bytes and samples else 0
             return samples
-        clock, period_bytes = self._clocks[thread], self._counted_period_bytes
-        request = Request(size_bytes, obj.outside, obj.kind, period_bytes, self._is_predicted)
+        clock, period_bytes = self._clocks[action.thread], self._counted_period_bytes
+        request = Request(
+            *(size_bytes, obj.outside, obj.kind, period_bytes, self._is_predicted),
+            is_recorded=self._period_bytes is not None,
+            is_resized=isinstance(action, Realloc),
+        )
         if not callback_bytes or self._period_bytes is None:
             hits = clock.allocated(request, observation)
             if self._period_bytes is None and period_bytes is not None:
@@ -311,7 +315,8 @@ class SamplingOracle(Oracle):
                 self._beside = beside
                 return 0
         self._counted_bytes = self._bytes_counted(size_bytes)
-        samples = self._count(action.thread, self._counted_bytes, block, observation)
+        samples = self._count(action, self._counted_bytes, block, observation)
+        self._place = self._clocks[action.thread].place
         self._shadow.resize(block, size_bytes)
         (self._sampled_blocks.add if samples else self._sampled_blocks.discard)(block)
         return samples

@@ -67,12 +67,14 @@ class PeriodBytes:
 Bound: TypeAlias = SlotOf | ItemOf | LengthOf | BlockBytes | PrebuiltIndex | PeriodBytes | Range
 PRESSURES = Range(1, 2**40)
 SHARES = Range(1, 2**20)
-FIRST_NUMBERS = Range(0, 2**31 - 1)
+FIRST_NUMBERS = REGISTRATIONS = Range(0, 2**31 - 1)
 Slot = Annotated[int, SlotOf()]
 Block = Annotated[int, SlotOf(("block",))]
 Array = Annotated[int, SlotOf(("array",))]
 WithReferences = Annotated[int, SlotOf(("node", "array"))]
+Node = Annotated[int, SlotOf(("node",))]
 Number = Annotated[int, Range(-(2**63), 2**63 - 1)]
+Registration = Annotated[int, REGISTRATIONS]
 Period = Annotated[int, PeriodBytes()]
 StringLength = Annotated[int, LengthOf("string")]
 
@@ -168,6 +170,14 @@ class AllocateWeakref(Action, kind="weakref", allocates=True):
 
 
 @attrs.frozen
+class AllocateEphemeron(Action, kind="ephemeron", allocates=True):
+    """A pair that refers weakly to `key`, and to `value` as long as `key` is alive."""
+
+    key: WithReferences
+    value: WithReferences
+
+
+@attrs.frozen
 class AllocateOldString(Action, kind="string", allocates=True, old=True):
     """A string of `length` characters that lies outside the nursery and is old from the start."""
 
@@ -238,6 +248,13 @@ class ReadWeakref(Action, answer="alive"):
 
 
 @attrs.frozen
+class ReadEphemeron(Action, answer="value"):
+    """Read the integer or the length of an ephemeron's value, or null if its key is dead."""
+
+    root: Annotated[int, SlotOf(("ephemeron",))]
+
+
+@attrs.frozen
 class Write(Action):
     """Store the object in slot `value`, or null, in a field of a node or an item of an array."""
 
@@ -250,7 +267,7 @@ class Write(Action):
 class WriteNumber(Action):
     """Store an integer in a node."""
 
-    root: Annotated[int, SlotOf(("node",))]
+    root: Node
     number: Number
 
 
@@ -302,6 +319,38 @@ class Unpin(Action):
     """Unpin the object in slot `root`: collections may move it again."""
 
     root: Slot
+
+
+@attrs.frozen
+class RegisterFinalizer(Action):
+    """Give the node in slot `root` a finalizer, which has a new number."""
+
+    root: Node
+    number: Registration
+
+
+@attrs.frozen
+class UnregisterFinalizer(Action):
+    """The finalizers of the node in slot `root` are not called, unless they are pending."""
+
+    root: Node
+
+
+@attrs.frozen
+class RunFinalizers(Action, answer="finalized", needs=("finalized", "minors")):
+    """Run the pending finalizers, and drop their objects.
+
+    With `keep`, the objects stay until the next time, so that they can be resurrected.
+    """
+
+    keep: bool = False
+
+
+@attrs.frozen
+class Resurrect(Action):
+    """Append the object whose finalizer has that number, and that was kept, to the roots."""
+
+    number: Registration
 
 
 @attrs.frozen

@@ -15,6 +15,7 @@ import attrs
 from fuzz.problems import BadInputError
 from fuzz.protocol.counting import Bytes, Way
 from fuzz.protocol.counting.limits import Count, Limits, Positive, Seeds
+from fuzz.protocol.finalizers import Finalizers
 
 Drawn = Literal[
     "geometric",
@@ -33,6 +34,10 @@ Drawn = Literal[
 """Distances that a stated generator draws, so that they can be predicted."""
 DRAWN: tuple[str, ...] = get_args(Drawn)
 Distances = Literal["period", "unstated", "random", Drawn]
+Estimates = Literal[
+    "none", "itself", "probability", "present_probability", "weight", "whole_weight", "dumped"
+]
+"""What a sample of a block stands for in a profile."""
 Promise = Literal["collections", "memory", "progress", "pressure"]
 
 
@@ -206,7 +211,7 @@ class SamplingRule:
     """The period with which sampling is on from the header on; 0 if it is off."""
     first_bytes: tuple[int | None, ...] = ()
     """Each thread's first distance, if it is not drawn like the others."""
-    estimates: Literal["none", "itself", "probability", "present_probability", "weight"] = "none"
+    estimates: Estimates = "none"
     """What a sample of a block stands for in a profile.
 
     itself: for one block of its counted bytes (gperftools' list).
@@ -214,7 +219,11 @@ class SamplingRule:
         1 - exp(-bytes/period) (jemalloc).
     present_probability: likewise, for the period when the profile is read; one with a period of
         1, or while sampling is off (Go).
-    weight: its weight over its counted bytes (TCMalloc).
+    weight: its weight over its counted bytes.
+    whole_weight: likewise, rounded to whole blocks of its size (TCMalloc).
+    dumped: as `probability`, rounded to eighths of a block and to bytes. The sums are divided by
+        one over the chance for their mean size. The profile has them for living blocks, and for
+        all since the samples were dropped (jemalloc's dump).
     """
     pinning: Literal["excluded", "allowed"] = "excluded"
     """Whether objects may be pinned while sampling is on (PyPy excludes it)."""
@@ -340,6 +349,8 @@ class Contract:
     collection. None: no weak reference does so."""
     at_once: AtOnce | None = None
     """None: nothing is promised about threads that run at once."""
+    finalizers: Finalizers | None = None
+    """None: there are neither finalizers nor ephemerons."""
     boundary_bytes: Annotated[tuple[int, ...], Limits(1)] = ()
     """Sizes of objects, or of blocks with their headers, at which the target may behave differently
     although the contract promises no difference. Sessions draw them more often."""

@@ -75,7 +75,17 @@ MEANINGS: dict[tuple[str, object], str] = {
 
 def problems_of(contract: Contract) -> Iterator[str]:
     """What is wrong with a contract, each in a sentence; nothing if it can be used."""
-    for stage in (_numbers, _names, _limits, _objects, _settings, _periods, _needs, _fields):
+    for stage in (
+        _numbers,
+        _names,
+        _limits,
+        _objects,
+        _settings,
+        _periods,
+        _needs,
+        _fields,
+        _finalizers,
+    ):
         problems = [*stage(contract)]
         yield from problems
         if problems:
@@ -302,7 +312,7 @@ def _needs(contract: Contract) -> Iterator[str]:
         yield "enabling keeps needs first_bytes, a number for each thread"
     for what, applies in {
         "weights in observes": "weights" in listed,
-        "estimates weight": rule.estimates == "weight",
+        f"estimates {rule.estimates}": rule.estimates in ("weight", "whole_weight"),
     }.items():
         if applies and rule.weights == "none":
             yield f"{what} needs weights in sampling"
@@ -343,6 +353,14 @@ def _fields(contract: Contract) -> Iterator[str]:
         for name in names:
             if applies and name in listed:
                 yield f"{name} cannot be listed with {what}"
+
+
+def _finalizers(contract: Contract) -> Iterator[str]:
+    for name in ("register_finalizer", "allocate_ephemeron"):
+        if name in contract.actions and contract.finalizers is None:
+            yield f"{name} in actions needs finalizers"
+    if "register_finalizer" in contract.actions and "run_finalizers" not in contract.actions:
+        yield "register_finalizer in actions needs run_finalizers"
 
 
 def _listed_in(contract: Contract) -> list[str]:

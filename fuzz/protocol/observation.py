@@ -55,7 +55,8 @@ class Observation:
     outside: bool | None = None
     at: int | None = None
     """The offset of the allocated object from the start of the nursery. If threads have buffers
-    that lie anywhere: from the start of its buffer, if it lies in one."""
+    that lie anywhere: from the start of its buffer, if it lies in one. Of a large block that is
+    placed by chance: from the start of its page, if it was moved there."""
     buffer: int | None = None
     """The size of the buffer that the object's thread has started for it."""
     ended: bool | None = None
@@ -69,7 +70,8 @@ class Observation:
     alive: bool | None = None
     identity: int | None = None
     profile: list[int] | None = None
-    """How many objects, and how many bytes, the samples of living blocks stand for."""
+    """How many objects, and how many bytes, the samples of living blocks stand for; if estimates
+    are `dumped`, then those of all blocks."""
     offsets: list[int] = attrs.Factory(list)
     """For each sample, the sampled byte of the object, from 0."""
     weights: list[int] = attrs.Factory(list)
@@ -91,6 +93,8 @@ class Observation:
     shares: list[list[int]] | None = None
     """For each thread that ran at once with the others: what it read, how many of its objects were
     sampled, and their bytes."""
+    finalized: list[int] = attrs.Factory(list)
+    """The numbers of the finalizers that were run, in order."""
     error: str | None = None
     """The name and message of an error, if the target could not perform the action."""
 

@@ -29,8 +29,14 @@ FAILURES_MAX = 8
 """A session finds more."""
 TRIES_MIN, TRIES_MAX = 2, 16
 """How often an action is tried, and how often until it is legal."""
-PREPARED_BY = {"unpin": "pin"}
-"""Actions that are not legal after allocations alone."""
+DEATH = ("register_finalizer", *["free"] * 6, "collect_full")
+PREPARED_BY = {
+    "unpin": ("pin",),
+    "unregister_finalizer": ("register_finalizer",),
+    "run_finalizers": DEATH,
+    "resurrect": (*DEATH, "run_finalizers"),
+}
+"""Actions that are not legal after allocations alone, or have no effect."""
 
 
 @attrs.define
@@ -103,7 +109,8 @@ def _traces(handshake: Handshake) -> Iterator[tuple[Mapping[str, int], list[Rule
     allocations = [rule for rule in rules if rule.action.allocates]
     switch = [rule for rule in rules if rule.name == "enable_sampling"]
     for rule in rules:
-        helpers = [each for each in rules if each.name == PREPARED_BY.get(rule.name)]
+        prepared = PREPARED_BY.get(rule.name, ())
+        helpers = [each for name in prepared for each in rules if each.name == name]
         for attempt in range(TRIES_MAX):
             if attempt >= TRIES_MIN and rule.name in handshake.tried:
                 break

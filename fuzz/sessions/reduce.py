@@ -71,7 +71,7 @@ class _Named:
     slots: dict[str, int]
     appends: int
     depends_on_collections: bool = False
-    """Whether it is legal only because a collection has ended a pin."""
+    """Whether it is legal only because a collection has ended a pin, or found an object dead."""
 
 
 class _Slots:
@@ -86,9 +86,17 @@ class _Slots:
         return why_illegal(action, self._contract, self._shadow) is None
 
     @property
-    def have_pins(self) -> bool:
-        """Whether an object may be pinned. One that is dead is, as no collection is followed."""
-        return bool(self._shadow.pinned)
+    def may_be_behind(self) -> bool:
+        """Whether objects are pinned that may be dead, or finalizers may have run.
+
+        No collection is followed.
+        """
+        return bool(self._shadow.pinned or self._shadow.finalizers.registered)
+
+    def know(self, action: Action) -> bool:
+        """Whether the object exists that the action resurrects, if it does that."""
+        known = self._shadow.finalizers.registered
+        return not isinstance(action, kinds.Resurrect) or action.number in known
 
     def follow(self, action: Action, appends: int) -> None:
         """Follow a legal action. A slot that it appends gets the name `appends`."""
@@ -104,7 +112,7 @@ def _name(contract: Contract, actions: Sequence[Action]) -> list[_Named]:
     slots, named = _Slots(contract), []
     for number, action in enumerate(actions):
         is_legal = slots.allows(action)
-        if not is_legal and not slots.have_pins:
+        if not is_legal and not slots.may_be_behind:
             raise ContractChangedError
         roots = {field: getattr(action, field) for field in SLOT_FIELDS[type(action)]}
         names = {field: slots.names[root] for field, root in roots.items() if root is not None}
@@ -120,7 +128,7 @@ def _number(contract: Contract, named: Sequence[_Named]) -> list[Action]:
         if all(name in slots.names for name in each.slots.values()):
             numbers = {field: slots.names.index(name) for field, name in each.slots.items()}
             action = attrs.evolve(each.action, **numbers)
-            if slots.allows(action) or each.depends_on_collections:
+            if slots.allows(action) or (each.depends_on_collections and slots.know(action)):
                 slots.follow(action, each.appends)
                 actions.append(action)
     return actions

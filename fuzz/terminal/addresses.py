@@ -18,7 +18,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, wait
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
@@ -244,6 +243,8 @@ def _answer(call: Callable[[], T]) -> T:
 
     Raises what the call raises, and TimeoutError.
     """
+    from concurrent.futures import Future, wait  # Few sessions need it.
+
     answer = Future[T]()
 
     def run() -> None:

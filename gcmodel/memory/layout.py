@@ -18,11 +18,14 @@ class Kind(IntEnum):
     WEAKREF = 2
     ARRAY = 3
     STRING = 4
+    EPHEMERON = 5
 
 
-# A node is an integer and two references. A weak reference is one hidden reference.
+# A node is an integer and two references. A weak reference is one hidden reference, an ephemeron
+# two.
 NODE_BYTES = HEADER_BYTES + 3 * WORD_BYTES
 WEAKREF_BYTES = HEADER_BYTES + WORD_BYTES
+EPHEMERON_BYTES = HEADER_BYTES + 2 * WORD_BYTES
 NODE_REFERENCES = 2
 
 

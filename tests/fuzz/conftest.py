@@ -23,12 +23,20 @@ from fuzz.protocol.contract import (
     SamplingRule,
     Setting,
 )
+from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.cli import BAD_INPUT, run_command_line
 
-OF_OTHERS = ("malloc", "calloc", "realloc", "set_period", "read_profile", "run_at_once")
+OF_FINALIZERS = (
+    *("register_finalizer", "unregister_finalizer", "run_finalizers", "resurrect"),
+    *("allocate_ephemeron", "read_ephemeron"),
+)
+OF_OTHERS = (
+    *("malloc", "calloc", "realloc", "set_period", "read_profile", "run_at_once"),
+    *OF_FINALIZERS,
+)
 
 
 class Same(Choices):
@@ -197,6 +205,21 @@ def contract() -> Contract:
         actions=tuple(name for name in ACTIONS if name not in OF_OTHERS),
         observes=("minors", "value", "alive", "identity"),
         prebuilt=(Prebuilt("node"), Prebuilt("array", 4)),
+    )
+
+
+@pytest.fixture
+def finalizing(contract: Contract) -> Contract:
+    """The same with finalizers that are called in PyPy's order, and ephemerons of 24 bytes."""
+    kinds = {**contract.layout.kinds, "ephemeron": KindLayout(5, 24)}
+    return attrs.evolve(
+        contract,
+        layout=attrs.evolve(contract.layout, kinds=kinds),
+        actions=(*contract.actions, *OF_FINALIZERS),
+        observes=(*contract.observes, "finalized"),
+        finalizers=Finalizers(
+            order="referrer_first", cycles="first_registered", weak="cleared_before"
+        ),
     )
 
 

@@ -57,7 +57,8 @@ HARNESS = {
     "targets targets.allocators targets.process",
     "fuzz.targets.hotspot": "problems protocol protocol.counting targets targets.process",
     "fuzz.targets.incminimark": "problems targets targets.process",
-    "fuzz.targets.jemalloc": "problems protocol targets targets.allocators",
+    "fuzz.targets.jemalloc": "problems protocol protocol.counting "
+    "targets targets.allocators targets.process",
     "fuzz.targets.ocaml": "problems protocol protocol.counting targets targets.process",
     "fuzz.targets.python_profilers": "problems protocol targets.process",
     "fuzz.targets.scalene": "problems protocol protocol.counting "

@@ -10,6 +10,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.targets.hotspot.at_once_driver import AtOnceDriver
 from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
 from fuzz.targets.hotspot.java_machine import REF, TEXT, Functions, Sampled
+from fuzz.targets.hotspot.sample_counter import LoggedSample
 from fuzz.targets.hotspot.share_class import CODE, RUN, share_class
 
 KEEPING = "aload 0; iload 7; aload 6; aastore"
@@ -98,10 +99,44 @@ class SamplingRarely(AtOnceDriver):
         return contract
 
 
+class MislabellingAtOnce(AtOnceDriver):
+    """Where a thread has several samples, the last one is that of an earlier object."""
+
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        contract = super().begin(chosen)
+        counter: Any = self._counter
+        take = type(counter).take_logged
+
+        def mislabelled(thread: int) -> list[LoggedSample]:
+            samples: list[LoggedSample] = take(counter, thread)
+            if len(samples) > 2:
+                hold = self.attached[0].hold
+                wrong = [hold(each) for each in samples[-3][1:3]]
+                samples[-1] = samples[-3]._replace(
+                    thread=samples[-1].thread, object=wrong[0], kind=wrong[1]
+                )
+            return samples
+
+        counter.take_logged = mislabelled
+        return contract
+
+
+class SwappingThreads(AtOnceDriver):
+    """The first two threads have each other's rows."""
+
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        contract = super().begin(chosen)
+        for number in (0, 1):
+            self._counter.add(number, self.attached[1 - number].env)
+        return contract
+
+
 MISTAKES = {
     "holding": Holding,
     "dying": Dying,
     "mislabelling": Mislabelling,
+    "mislabelling-at-once": MislabellingAtOnce,
+    "swapping": SwappingThreads,
     "losing": Losing,
     "mixing": Mixing,
     "while-off": SamplingWhileOff,

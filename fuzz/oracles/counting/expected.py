@@ -20,6 +20,10 @@ class Request(NamedTuple):
     """The period that new distances are drawn for; None if sampling is off."""
     is_predicted: bool = False
     """Whether no target performed the allocation, so that nothing is reported about it."""
+    is_recorded: bool = True
+    """Whether a sample is recorded; not while sampling is paused."""
+    is_resized: bool = False
+    """Whether it is a block that existed before, with another size."""
 
 
 @attrs.frozen
@@ -70,9 +74,9 @@ def all_of(*parts: Sequence[ExpectedSample]) -> Sequence[ExpectedSample]:
 class Place:
     """Where the object of an allocation must lie."""
 
-    where: Literal["buffer", "new buffer", "outside"]
+    where: Literal["buffer", "new buffer", "outside", "page"]
     at: int | None
-    """Its offset from the start of the nursery, or of its buffer; None if it lies in neither."""
+    """Its offset from the start of the nursery, of its buffer or page; None if it lies in none."""
     collections: int
     """How many collections came first, because the nursery had no room for it."""
     nursery_used_bytes: int | None

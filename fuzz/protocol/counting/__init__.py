@@ -10,6 +10,7 @@ from fuzz.protocol.counting.bytes import Bytes
 from fuzz.protocol.counting.contexts import Contexts
 from fuzz.protocol.counting.lazy_seeds import LazySeeds
 from fuzz.protocol.counting.net_bytes import NetBytes
+from fuzz.protocol.counting.placed_blocks import PlacedBlocks
 from fuzz.protocol.counting.profile_rate import ProfileRate
 from fuzz.protocol.counting.retired_buffers import RetiredBuffers
 from fuzz.protocol.counting.streams import Streams
@@ -19,7 +20,7 @@ WAYS: dict[str, type[Way]] = {
     way.by: way
     for way in (
         *(Bytes, Contexts, Buffers, Streams),
-        *(NetBytes, ProfileRate, LazySeeds, RetiredBuffers),
+        *(NetBytes, ProfileRate, LazySeeds, RetiredBuffers, PlacedBlocks),
     )
 }
 """Each way's class, by its name in contracts."""
@@ -31,6 +32,7 @@ __all__ = [
     "Contexts",
     "LazySeeds",
     "NetBytes",
+    "PlacedBlocks",
     "ProfileRate",
     "RetiredBuffers",
     "Streams",

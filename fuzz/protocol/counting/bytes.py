@@ -1,4 +1,4 @@
-"""Plain counting: each thread counts its bytes down to its next sample (PyPy, jemalloc, TCMalloc).
+"""Plain counting: each thread counts its bytes down to its next sample (PyPy, TCMalloc).
 
 The keys of the rule that all ways share say the rest: `crosses`, `surplus`,
 `samples_per_allocation`, `enabling`, `paused`, `weights`.

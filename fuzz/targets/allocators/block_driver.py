@@ -118,7 +118,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
     def malloc(self, action: actions.Malloc) -> int:
         size_bytes = self._checked_size(action)
         address = self.allocated(action.thread, lambda: self.library.malloc(size_bytes))
-        return self._keep(address, len(self.blocks))
+        return self.keep(address, len(self.blocks))
 
     def calloc(self, action: actions.Calloc) -> int:
         size_bytes, library = self._checked_size(action), self.library
@@ -127,7 +127,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         )
         if not library.is_zero(address, size_bytes):
             raise DamageError("calloc's block is not all zero")
-        return self._keep(address, len(self.blocks))
+        return self.keep(address, len(self.blocks))
 
     def realloc(self, action: actions.Realloc) -> int:
         old, size_bytes = self.blocks[action.root], self._checked_size(action)
@@ -141,7 +141,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
 
         address = self.allocated(action.thread, call)
         _check(self.library, address, old.stamp[:size_bytes], "realloc lost what was in the block")
-        return self._keep(address, action.root)
+        return self.keep(address, action.root)
 
     def free(self, root: int) -> None:
         block = self.blocks.pop(root)
@@ -159,7 +159,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
             )
         return size_bytes
 
-    def _keep(self, address: int, root: int) -> int:
+    def keep(self, address: int, root: int) -> int:
         """Stamp the block, and put it into a root slot; returns its usable bytes."""
         stamp = next(self._stamps).to_bytes(STAMP_BYTES, "big")
         block = StockBlock(self.library, address, self.library.usable_bytes(address), stamp)

@@ -9,7 +9,7 @@ import math
 
 from fuzz.targets.bugs.known_bug import Host
 from gcmodel.blocks import block_heap
-from gcmodel.blocks.block_heap import Block, BlockHeap
+from gcmodel.blocks.block_heap import Block, BlockHeap, BlockParts
 from gcmodel.blocks.block_sampler import (
     BlockSample,
     GperftoolsSampler,
@@ -20,6 +20,7 @@ from gcmodel.blocks.living_samples import (
     GperftoolsLivingSamples,
     JemallocLivingSamples,
     SampledBlock,
+    TcmallocLivingSamples,
     chance,
 )
 from gcmodel.blocks.size_classes import GperftoolsSizes, JemallocSizes
@@ -310,7 +311,10 @@ class DroppedSampleKeepsWeight(TcmallocSampler):
 
 
 @TCMALLOC.bug(
-    "first-event-wrong-weight", "OpenJDK JDK-8307488, pull request 14158", ("sampling",), 1
+    "first-event-wrong-weight",
+    "OpenJDK JDK-8307488 and JDK-8362573, pull requests 14158 and 26900",
+    ("sampling",),
+    1,
 )
 class FirstEventWrongWeight(TcmallocSampler):
     """A thread's first sample has the weight of everything the thread has allocated."""
@@ -397,3 +401,132 @@ class RateOneSamplesNothing(TcmallocSampler):
         super().pick()
         if self.period_bytes == 1:
             self.left_bytes = NEVER_BYTES  # Correct: 0.
+
+
+# Published in 2025 and 2026.
+
+
+@JEMALLOC.bug("flush-advances-sampler", "pyroscope-rs issue 572", ("sampling",), 2)
+class FlushAdvancesSampler(BlockHeap):
+    """Reading the profile advances the sampler, as if a page had been allocated."""
+
+    PAGE_BYTES = 4096
+
+    def profile(self) -> tuple[int, int]:
+        self._samplers[self.thread].count(self.PAGE_BYTES)  # Correct: nothing.
+        return super().profile()
+
+
+@JEMALLOC.bug("one-counter-for-all", "dd-trace-py issue 18657", ("sampling",), 1)
+class OneCounterForAll(BlockHeap):
+    """All threads count with one sampler: the blocks of one cause samples of another."""
+
+    def __init__(
+        self, parts: BlockParts, period_bytes: int, sampler_seeds: tuple[int, ...]
+    ) -> None:
+        super().__init__(parts, period_bytes, sampler_seeds)
+        self._samplers = self._samplers[:1] * len(sampler_seeds)  # Correct: each has its own.
+
+
+@JEMALLOC.bug("address-in-seed", "mimalloc-pprof issue 91", ("sampling",), 1)
+class AddressInSeed(JemallocSampler):
+    """The address of the sampler is mixed into the documented seed."""
+
+    ADDRESS = 0x7F3A5C201400
+    """Stands for that address."""
+
+    def __init__(self, seed: int, period_bytes: int) -> None:
+        super().__init__(seed ^ self.ADDRESS, period_bytes)  # Correct: the seed.
+
+
+@JEMALLOC.bug("thread-slots-not-zeroed", "mimalloc-pprof issue 148", ("sampling",), 1)
+class ThreadSlotsNotZeroed(BlockHeap):
+    """The counters of later threads are in memory that is not zero when their table grows."""
+
+    FIRST_SLOTS, GARBAGE = 2, 2**40
+
+    def __init__(
+        self, parts: BlockParts, period_bytes: int, sampler_seeds: tuple[int, ...]
+    ) -> None:
+        super().__init__(parts, period_bytes, sampler_seeds)
+        for sampler in self._samplers[self.FIRST_SLOTS :]:
+            assert isinstance(sampler, JemallocSampler)
+            sampler.allocated_bytes = self.GARBAGE  # Correct: 0.
+
+
+@JEMALLOC.bug("counted-in-two-domains", "NumPy issue 30902", ("sampling",), 1)
+class CountedInTwoDomains(BlockHeap):
+    """A block of zeros is counted by the library and, again, by the allocator below it."""
+
+    def calloc(self, count: int, size_bytes: int) -> Block:
+        counted_bytes = self._sizes.counted_bytes(count * size_bytes)
+        self._samplers[self.thread].count(counted_bytes)  # Correct: malloc counts it, once.
+        return super().calloc(count, size_bytes)
+
+
+@GPERFTOOLS.bug("one-layer-corrected", "pyroscope-dotnet issue 246", ("estimate",), 2)
+class OneLayerCorrected(GperftoolsLivingSamples):
+    """Of two samplers, one behind the other, the profile corrects one: 10 times too low."""
+
+    SECOND_LAYER = 10
+
+    def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
+        objects, size_bytes = super().stands_for(sample)
+        # Correct: nothing is divided.
+        return objects / self.SECOND_LAYER, size_bytes // self.SECOND_LAYER
+
+
+@TCMALLOC.bug("reused-class-estimate", "tcmalloc issue 273", ("estimate",), 2)
+class ReusedClassEstimate(TcmallocLivingSamples):
+    """Where classes are reused, the bytes of a sample are those of another one: 20 % off."""
+
+    def stands_for(self, sample: SampledBlock) -> tuple[float, int]:
+        objects, represented_bytes = super().stands_for(sample)
+        return objects, represented_bytes * 6 // 5  # Correct: represented_bytes.
+
+
+@TCMALLOC.bug(
+    "forced-sample-leaves-weight", "OpenJDK JDK-8381985, pull request 30661", ("sampling",), 3
+)
+class ForcedSampleLeavesWeight(TcmallocSampler):
+    """The sample of a resized block leaves its weight for the next sample."""
+
+    _left: BlockSample | None = None
+
+    def count_resized(self, counted_bytes: int) -> BlockSample | None:
+        hit = super().count_resized(counted_bytes)
+        self._left = hit or self._left
+        return hit
+
+    def hit(self) -> BlockSample:
+        left, self._left = self._left, None
+        return left or super().hit()  # Correct: its own weight.
+
+
+@TCMALLOC.bug("refused-sample-vanishes", "libdatadog at 9d6b2ffb, measured", ("sampling",), 1)
+class RefusedSampleVanishes(TcmallocSampler):
+    """The sample of a block of whole KiB is refused, and its bytes are lost."""
+
+    REFUSED_MULTIPLE_BYTES = 1024
+    """Stands for a large alignment."""
+
+    def count(self, counted_bytes: int) -> BlockSample | None:
+        hit = super().count(counted_bytes)
+        if (counted_bytes - 1) % self.REFUSED_MULTIPLE_BYTES == 0 and counted_bytes > 1:
+            return None  # Correct: its sample.
+        return hit
+
+
+@TCMALLOC.bug("absorbing-generator-state", "libdatadog at 9d6b2ffb, measured", ("sampling",), 2)
+class AbsorbingGeneratorState(TcmallocSampler):
+    """From one state on, the generator returns 0 forever, and each block is sampled."""
+
+    ABSORBED_PERIODS = 3
+    """A distance longer than these periods stands for that state."""
+    _is_absorbed = False
+
+    def pick(self) -> None:
+        super().pick()
+        if self._is_absorbed:
+            self.left_bytes = 0  # Correct: the drawn one.
+        self._is_absorbed |= self.left_bytes > self.ABSORBED_PERIODS * self.period_bytes

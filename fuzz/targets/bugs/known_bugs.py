@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fuzz.targets.bugs import block_bugs, sampler_bugs  # noqa: F401 - they declare theirs
+from fuzz.targets.bugs import block_bugs, finalizer_bugs, sampler_bugs  # noqa: F401
 from fuzz.targets.bugs.known_bug import DECLARED, Host
 from gcmodel import Configuration, Kind, Parts
 from gcmodel.collector.barrier import Barrier
 from gcmodel.collector.heap import Heap
 from gcmodel.collector.identities import Identities
+from gcmodel.collector.major import MajorCollection
 from gcmodel.collector.minor import MinorCollection
 from gcmodel.collector.pinning import Pinning
 from gcmodel.memory.layout import WORD_BYTES
@@ -339,6 +340,86 @@ class LastCardLeftOut(MinorCollection):
         items = self._heap.configuration.card_items
         if (card + 1) * items <= len(array.refs):  # Correct: up to the array's end.
             super()._drag_out_card(array, card)
+
+
+# Published in 2025 and 2026.
+
+
+@REFERENCE.bug("barrier-not-emitted", "Julia issue 59547", ("heap",), 4)
+class BarrierNotEmitted(Barrier):
+    """A compiler leaves out the write barrier for the first item of an old array."""
+
+    def before_write(self, obj: Object, index: int) -> None:
+        if obj.kind is not Kind.ARRAY or index:  # Correct: for each item.
+            super().before_write(obj, index)
+
+
+@REFERENCE.bug("frame-top-without-barrier", "SOM++ issue 97", ("heap",), 4)
+class FrameTopWithoutBarrier(Barrier):
+    """A store to the top of an old frame, here the end of an array, is not remembered."""
+
+    def before_write(self, obj: Object, index: int) -> None:
+        if obj.kind is not Kind.ARRAY or index + 1 < len(obj.refs):  # Correct: the end too.
+            super().before_write(obj, index)
+
+
+@REFERENCE.bug("visitor-skips-permanent", "CPython issue 156395", ("heap",), 6)
+class VisitorSkipsPermanent(MajorCollection):
+    """A major collection does not visit immortal objects: what only they refer to is freed."""
+
+    def _scan_roots(self) -> None:
+        super()._scan_roots()
+        permanent = self._heap.barrier.prebuilt_roots
+        self.to_trace = [obj for obj in self.to_trace if obj not in permanent]
+
+    def _finish_marking(self) -> None:
+        barrier = self._heap.barrier
+        permanent, barrier.prebuilt_roots = barrier.prebuilt_roots, []
+        super()._finish_marking()
+        barrier.prebuilt_roots = permanent  # Correct: they are visited, too.
+
+
+@REFERENCE.bug("collector-stops-starting", "OCaml issue 14073", ("memory",), 3)
+class CollectorStopsStarting(MajorCollection):
+    """After a number of full collections no allocation begins a major collection any more."""
+
+    FULL_MAX = 2
+    _full = 0
+
+    def collect(self) -> None:
+        super().collect()
+        self._full += 1
+
+    def threshold_reached(self, extra_bytes: int) -> bool:
+        # Correct: regardless of their number.
+        return self._full < self.FULL_MAX and super().threshold_reached(extra_bytes)
+
+
+@REFERENCE.bug("process-size-defers", "CPython issue 148937", ("memory",), 1)
+class ProcessSizeDefers(MajorCollection):
+    """The threshold is compared with the size of the process: collections come 40 times later."""
+
+    DEFERRED = 40
+
+    def threshold_reached(self, extra_bytes: int) -> bool:
+        used_bytes = self._heap.memory_used_bytes()
+        # Correct: the bytes in use are compared with the threshold.
+        return self.DEFERRED * self.threshold_bytes - used_bytes < extra_bytes
+
+
+@REFERENCE.bug("expected-collection-missed", "CPython issue 142002", ("memory",), 2)
+class ExpectedCollectionMissed(MajorCollection):
+    """Right after one cycle of an incremental collector, the next one does not begin."""
+
+    _is_missed = False
+
+    def threshold_reached(self, extra_bytes: int) -> bool:
+        is_reached = super().threshold_reached(extra_bytes)
+        self._is_missed = is_reached and self.started > 0 and not self._is_missed
+        return is_reached and not self._is_missed  # Correct: is_reached.
+
+
+# All times.
 
 
 @REFERENCE.bug("forgotten-remembered-entry", "every generational collector once", ("heap",), 4)

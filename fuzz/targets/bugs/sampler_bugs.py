@@ -11,6 +11,7 @@ from gcmodel.memory.configuration import Configuration
 from gcmodel.memory.events import Events
 from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.memory.nursery import Nursery
+from gcmodel.memory.objects import Object
 from gcmodel.sampling.contexts import ContextSampling
 from gcmodel.sampling.distances import Hotspot
 from gcmodel.sampling.sample_point import Sampling
@@ -62,6 +63,24 @@ class TriggerOutsideArea(Nursery):
         super().set_limit(sample_point)
         if sample_point is not None and not self.is_collection_due:
             self.nursery_limit = sample_point  # Correct: only if it is in the nursery.
+
+
+@GEOMETRIC.bug("off-bytes-charged", "libdatadog at 9d6b2ffb, measured", ("sampling", "pointers"), 2)
+class OffBytesCharged(Sampling):
+    """Bytes allocated outside while sampling is off are charged to the first object after it."""
+
+    _off_bytes = 0
+
+    def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
+        if not self.period_bytes:
+            self._off_bytes += counted_bytes  # Correct: nothing.
+        super().allocated_outside(obj, counted_bytes)
+
+    def begin(self) -> None:
+        super().begin()
+        self.sample_point -= min(self._off_bytes, self.sample_point - self._nursery.nursery_free)
+        self._off_bytes = 0
+        self.set_limit()
 
 
 @RANDOM.bug(

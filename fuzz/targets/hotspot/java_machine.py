@@ -258,14 +258,15 @@ class JavaMachine:
         """
         taken, self.samples = self.samples, []
         for sample in taken:
-            problem = allocated and self._problem_of(sample, thread, allocated)
+            problem = allocated and self.problem_of(sample, thread, allocated)
             thread.free(sample.object)
             thread.free(sample.kind)
             if problem:
                 raise JavaError(f"the event of a sample has another {problem}")
         return len(taken)
 
-    def _problem_of(self, sample: SampleEvent, thread: JavaThread, allocated: int) -> str | None:
+    def problem_of(self, sample: SampleEvent, thread: JavaThread, allocated: int) -> str | None:
+        """What differs between a sample and an object that a thread allocated."""
         kind = self.jni.GetObjectClass(thread.env, allocated)
         is_right = {
             "object": thread.is_same(sample.object, allocated),

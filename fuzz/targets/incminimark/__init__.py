@@ -19,6 +19,13 @@ INCMINIMARK = Program(
     ),
     command=lazily("fuzz.targets.incminimark.find:driver_command"),
 )
+FINALIZERS = Program(
+    name="incminimark-finalizers",
+    description="the same with a FinalizerQueue",
+    options=INCMINIMARK.options,
+    command=lazily("fuzz.targets.incminimark.find:driver_command"),
+    variant_of=INCMINIMARK.name,
+)
 TRANSLATED = Program(
     name="incminimark-c",
     description="PyPy's collector, translated to C",
@@ -35,4 +42,4 @@ TRANSLATED = Program(
     variant_of=INCMINIMARK.name,
     needs_more=True,
 )
-TARGETS = (INCMINIMARK, TRANSLATED)
+TARGETS = (INCMINIMARK, FINALIZERS, TRANSLATED)

@@ -49,6 +49,9 @@ ACTIONS = (
 )
 SAMPLING_ACTIONS = ("enable_sampling", "disable_sampling", "fork")
 """The actions that only a collector that samples carries out."""
+FINALIZER_ACTIONS = ("register_finalizer", "run_finalizers", "resurrect")
+FINALIZERS = {"order": "referrer_first", "cycles": "first_registered", "weak": "cleared_before"}
+"""What pypy/doc/discussion/finalizer-order.txt promises, and what the collector does in cycles."""
 SAMPLING_FIELDS = ("reports", "sample_point")
 FIELDS = (
     ("samples", "minors", "order", "size", "outside", "at", "value", "alive", "identity")
@@ -102,3 +105,13 @@ def contract_of(config, has_sampling, settings, old_space, threshold_percent=THR
         periods = {"minimum": 8, "maximum": PERIOD_BYTES_MAX, "multiple": 8}
         contract["sampling"] = {"period_bytes": periods}
     return contract
+
+
+def with_finalizers(contract):
+    """The same contract for a collector with finalizers."""
+    return dict(
+        contract,
+        actions=sorted(contract["actions"] + list(FINALIZER_ACTIONS)),
+        observes=contract["observes"] + ["finalized"],
+        finalizers=FINALIZERS,
+    )

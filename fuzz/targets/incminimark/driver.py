@@ -1,6 +1,6 @@
 """The driver of incminimark: PyPy's own collector, untranslated, behind gcfuzz's protocol.
 
-    python2.7 driver.py SOURCE_DIR
+    python2.7 driver.py SOURCE_DIR [finalizers]
 
 SOURCE_DIR is a folder with the `rpython` package: where pip put `rpython==0.2.1`, or a checkout of
 PyPy or of its allocation-sampling fork. Python 2.7 only; gcfuzz never imports this program.
@@ -9,6 +9,8 @@ It works like the collector's own direct tests (rpython/memory/gc/test/test_dire
 IncrementalMiniMarkGC, keeps the roots itself, and calls the collector's methods as a translated
 program does, with a write barrier before each store. Where RPython has a function, such as
 `ll_arraycopy`, the driver takes the same steps.
+
+With `finalizers` it has a FinalizerQueue, as RPython's programs have them (rlib/rgc.py).
 
 Invariant: one line in, one line out. An exception of the collector, a failed assertion and a
 reference to freed memory are the `error` of that answer, and the heap is not used again before the
@@ -46,15 +48,18 @@ from rpython.memory.gc.incminimark import IncrementalMiniMarkGC
 from rpython.memory.gc.minimarktest import SimpleArenaCollection
 from rpython.memory.gctypelayout import (
     FIN_HANDLER_ARRAY,
+    FIN_TRIGGER_FUNC,
     WEAKREF,
     TypeLayoutBuilder,
     zero_gc_pointers_inside,
 )
+from rpython.rtyper.annlowlevel import cast_nongc_instance_to_adr
 from rpython.rtyper.lltypesystem import llarena, llmemory, lltype
 
 HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
 HAS_COLLECT_STEP = "collect_step" in vars(IncrementalMiniMarkGC)
 HAS_MOVE_BARRIER = hasattr(IncrementalMiniMarkGC, "writebarrier_before_move")
+HAS_FINALIZERS = sys.argv[2:] == ["finalizers"]
 PRESSURE_TAKES_ADDRESS = (
     "adr" in IncrementalMiniMarkGC.raw_malloc_memory_pressure.__code__.co_varnames
 )
@@ -103,7 +108,8 @@ def stated(config):
     """The contract under this configuration."""
     arenas = contract.ARENAS if config["paged_arenas"] else {}
     old_space = dict(arenas, card_items=config["card_items"])
-    return contract.contract_of(config, HAS_SAMPLING, SETTINGS, old_space)
+    result = contract.contract_of(config, HAS_SAMPLING, SETTINGS, old_space)
+    return contract.with_finalizers(result) if HAS_FINALIZERS else result
 
 
 # The collector, with its edges replaced.
@@ -160,6 +166,11 @@ class ObservedGC(IncrementalMiniMarkGC):
         IncrementalMiniMarkGC.rrc_invoke_callback(self)
         self.driver.run_callback()
 
+    def mark_finalizer_to_run(self, fq_index, obj):
+        """All queues are one here, and the index of a queue is the number of a finalizer."""
+        self.driver.pending.append(fq_index)
+        IncrementalMiniMarkGC.mark_finalizer_to_run(self, 0, obj)
+
     def _vmprof_allocation_sample_now(self, _):
         self.driver.happened("s")
 
@@ -196,17 +207,20 @@ class RootWalker:
             for address in driver.layout.addresses_of_static_ptrs:
                 if address.address[0]:
                     collect_in_gc(driver.gc, address)
-        if not collect_stack_root or not driver.roots:
-            return
-        stack = lltype.malloc(ADDRESSES, len(driver.roots), flavor="raw", track_allocation=False)
-        for slot, root in enumerate(driver.roots):
+        for roots in (driver.roots, driver.kept):
+            if collect_stack_root and roots:
+                self._walk(roots, collect_stack_root)
+
+    def _walk(self, roots, collect_stack_root):
+        stack = lltype.malloc(ADDRESSES, len(roots), flavor="raw", track_allocation=False)
+        for slot, root in enumerate(roots):
             stack[slot] = llmemory.cast_ptr_to_adr(root)
         base = lltype.direct_arrayitems(stack)
-        for slot in range(len(driver.roots)):
+        for slot in range(len(roots)):
             place = lltype.direct_ptradd(base, slot)
-            collect_stack_root(driver.gc, llmemory.cast_ptr_to_adr(place))
-        for slot in range(len(driver.roots)):
-            driver.roots[slot] = llmemory.cast_adr_to_ptr(stack[slot], llmemory.GCREF)
+            collect_stack_root(self._driver.gc, llmemory.cast_ptr_to_adr(place))
+        for slot in range(len(roots)):
+            roots[slot] = llmemory.cast_adr_to_ptr(stack[slot], llmemory.GCREF)
         lltype.free(stack, flavor="raw", track_allocation=False)
 
     def _walk_prebuilt_gc(self, callback):
@@ -217,11 +231,16 @@ class RootWalker:
 
 
 class HeapDriver:
-    """One heap and its mutator. `roots` are references of type GCREF."""
+    """One heap and its mutator. `roots` are references of type GCREF.
+
+    `pending` are the numbers of the finalizers in the queue. `kept` are the objects that were taken
+    from it, and `kept_numbers` their numbers.
+    """
 
     def __init__(self, config):
         llarena.Arena._count_arenas = 0
-        self.roots = []
+        self.roots, self.kept = [], []
+        self.pending, self.kept_numbers = [], []
         self.order = ""
         self.reports = []
         self._minors = self._graph_figures = self._filled_figures = 0
@@ -249,11 +268,10 @@ class HeapDriver:
         self.gc.set_root_walker(RootWalker(self))
         self.layout = TypeLayoutBuilder(ObservedGC)
         queries = self.layout.initialize_gc_query_function(self.gc)
-        handlers = lltype.malloc(FIN_HANDLER_ARRAY, 0, immortal=True)
-        queries.finalizer_handlers = llmemory.cast_ptr_to_adr(handlers)
         self._type_ids = [self.layout.get_type_id(kind) for kind in TYPES]
         self._kind_of = {type_id.index: kind for type_id, kind in zip(self._type_ids, TYPES)}
         self.gc.setup()
+        self._make_queue(queries)
         self.gc.TEST_VISIT_SINGLE_STEP = bool(config["single_step_marking"])
         if config["moving_nursery"]:
             # The nurseries that PYPY_GC_NURSERY_DEBUG makes it rotate through.
@@ -261,6 +279,17 @@ class HeapDriver:
             self.gc.post_setup()
             self.gc.gc_nursery_debug = True
         self.gc.DEBUG = DEBUG
+
+    def _make_queue(self, queries):
+        handlers = lltype.malloc(FIN_HANDLER_ARRAY, int(HAS_FINALIZERS), immortal=True)
+        if HAS_FINALIZERS:
+            self._queue = self.gc.AddressDeque()
+            handlers[0].deque = cast_nongc_instance_to_adr(self._queue)
+            # The queue is emptied by an action.
+            handlers[0].trigger = lltype.functionptr(
+                FIN_TRIGGER_FUNC, "trigger", _callable=_log_nothing
+            )
+        queries.finalizer_handlers = llmemory.cast_ptr_to_adr(handlers)
 
     def _make_prebuilt(self, kind, *length):
         obj = lltype.malloc(kind, *length, immortal=True, zero=True)
@@ -543,6 +572,23 @@ class HeapDriver:
         address = (llmemory.NULL,) if PRESSURE_TAKES_ADDRESS else ()
         self.gc.raw_malloc_memory_pressure(extra_bytes, *address)
 
+    # Finalizers.
+
+    def register_finalizer(self, root, number):
+        self._root(root)
+        self.gc.register_finalizer(number, self.roots[root])
+
+    def run_finalizers(self, keep=False):
+        numbers, self.pending = self.pending, []
+        taken = []
+        while self._queue.non_empty():
+            taken.append(llmemory.cast_adr_to_ptr(self._queue.popleft(), llmemory.GCREF))
+        self.kept, self.kept_numbers = (taken, numbers) if keep else ([], [])
+        return {"finalized": numbers}
+
+    def resurrect(self, number):
+        self.roots.append(self.kept[self.kept_numbers.index(number)])
+
     # Collection.
 
     def collect_minor(self):
@@ -594,7 +640,10 @@ def _is_alive(weakref):
     return bool(llmemory.cast_adr_to_ptr(weakref.weakptr, llmemory.GCREF)._obj)
 
 
-CARRY_OUT = {name: vars(HeapDriver)[name] for name in contract.actions_of(HAS_SAMPLING)}
+CARRY_OUT = {
+    name: vars(HeapDriver)[name]
+    for name in contract.actions_of(HAS_SAMPLING) + contract.FINALIZER_ACTIONS * HAS_FINALIZERS
+}
 
 
 # The conversation.

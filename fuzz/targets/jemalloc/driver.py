@@ -1,18 +1,29 @@
 """The driver of `jemalloc`: `python -m fuzz.targets.jemalloc.driver NAME [LIBRARY]`.
 
 It runs in the environment that `find` sets. Invariant: a header sets every thread's generator, so
-the answers to a trace do not depend on the traces before it.
+the answers to a trace do not depend on the traces before it. After that the driver reads and sets
+no sampler.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import ClassVar
 
+from fuzz.protocol import actions
 from fuzz.protocol.contract import Contract
 from fuzz.targets.allocators.block_driver import BlockDriver
-from fuzz.targets.jemalloc.contract import BLOCK_BYTES_MAX, SETTINGS, contract
+from fuzz.targets.jemalloc.contract import (
+    BLOCK_BYTES_MAX,
+    LARGE_BYTES,
+    PAGE_BYTES,
+    SETTINGS,
+    THREADS,
+    contract,
+)
 from fuzz.targets.jemalloc.jemalloc_library import LIBRARY, JemallocLibrary, ThreadSampler
+from fuzz.targets.process.driver import CarryOut
 
 
 class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
@@ -20,6 +31,10 @@ class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
 
     settings = SETTINGS
     block_bytes_max = BLOCK_BYTES_MAX
+    CARRY_OUT: ClassVar[CarryOut] = {
+        **BlockDriver.CARRY_OUT,
+        actions.ReadProfile: lambda driver, _: driver.read_profile(),
+    }
 
     def __init__(self, name: str, library_name: str = LIBRARY) -> None:
         super().__init__(name, library_name)
@@ -40,9 +55,23 @@ class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
         self.resume()
         return contract(self.actions, chosen["period_bytes"], seeds)
 
+    def read_profile(self) -> list[int]:
+        # A thread of its own, so that no generator of the mutator's threads places its buffer.
+        return self.threads.run(THREADS.maximum, self.library.dumped)
+
     def allocated(self, thread: int, call: Callable[[], int]) -> int:
-        address, self.observation.samples = self.samplers[thread].allocate(call)
+        before = self.library.backtraces
+        address = call()
+        self.observation.samples = self.library.backtraces - before
         return address
+
+    def keep(self, address: int, root: int) -> int:
+        """Observe where a large block was placed, too."""
+        is_moved = [block.address for block in self.blocks[root : root + 1]] != [address]
+        room_bytes = super().keep(address, root)
+        if is_moved and room_bytes >= LARGE_BYTES:
+            self.observation.at = address % PAGE_BYTES
+        return room_bytes
 
     def pause(self) -> None:
         self.library.is_active = False

@@ -7,8 +7,9 @@ from fuzz.targets.options import TargetOptions
 
 ENVIRONMENT = {
     **STATIC_STORAGE,
-    # With a cache for each thread, some calls would tick and place blocks for others.
-    "MALLOC_CONF": "prof:true,prof_accum:true,tcache:false",
+    # With a cache for each thread, some calls would tick and place blocks for others. A destroyed
+    # arena would retain its addresses.
+    "MALLOC_CONF": "prof:true,prof_accum:true,tcache:false,retain:false",
 }
 
 

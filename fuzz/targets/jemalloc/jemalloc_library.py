@@ -1,15 +1,17 @@
 """The stock libjemalloc.so.2 in this process, called through ctypes.
 
 No interface shows its state for a thread's sampling; `ThreadSampler` finds it by its pattern in the
-thread's memory, reads and sets it. Invariant: nothing here decides what is sampled. It counts,
-draws each distance, also the one that `begin` requests, and reports samples through its own hook.
+thread's memory and sets it. Invariant: nothing here decides what is sampled. jemalloc counts, draws
+each distance, also the one that `begin` requests, and reports samples through its own hook.
 (Source: jemalloc 5.3.0, src/thread_event.c, src/prof.c, include/jemalloc/internal/tsd.h.)
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+import os
+import re
+from collections.abc import Iterator, Sequence
 from ctypes import c_bool, c_char_p, c_int, c_int8, c_int32, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any, ClassVar
 
@@ -23,6 +25,8 @@ HOW_TO_INSTALL = "apt install libjemalloc2"
 
 STACK = (0x1000,)
 """The default stack of samples."""
+HEAD_BYTES = 256
+"""At most this much of a dump has its sums."""
 TICKS_MAX, TICKS_LAST = 1000, 2**31 - 1
 """The start of a thread's ticker, which nothing else in its state equals; the largest value."""
 STATE_BYTES_MAX = 1024
@@ -83,6 +87,32 @@ class JemallocLibrary(Allocator):
     def reset(self, lg_period: int) -> None:
         """Drop all records, and draw distances with a mean of 2 ** lg_period bytes."""
         self._set("prof.reset", c_size_t(lg_period))
+
+    def replace_arena(self, old: int | None) -> int:
+        """Give the calling thread a new arena, and destroy the one that it had; returns its number.
+
+        Which large block can grow where it is then depends only on the blocks that follow.
+        """
+        new = int(self._get("arenas.create", c_uint))
+        self._set("thread.arena", c_uint(new))
+        if old is not None:
+            name = f"arena.{old}.destroy"
+            _check_answer(name, self._control(name.encode(), None, None, None, 0))
+        return new
+
+    def dumped(self) -> list[int]:
+        """The sums in the head of a dump: living objects and bytes, then those of all."""
+        file = os.memfd_create("dump")
+        try:
+            self._set("prof.dump", c_char_p(f"/proc/self/fd/{file}".encode()))
+            sums = re.search(
+                r"t\*: (\d+): (\d+) \[(\d+): (\d+)\]", os.pread(file, HEAD_BYTES, 0).decode()
+            )
+        finally:
+            os.close(file)
+        if sums is None:
+            raise _unknown_build("does not write its dump as expected")
+        return [*map(int, sums.groups())]
 
     def allocated_address(self) -> int:
         """The address of the thread's count of allocated bytes, 64 bits."""
@@ -157,6 +187,7 @@ class ThreadSampler:
 
     def __init__(self, jemalloc: JemallocLibrary) -> None:
         self._jemalloc = jemalloc
+        self._arena: int | None = None
         address = jemalloc.allocated_address()
         self._allocated = c_uint64.from_address(address)
         state = next(_states_before(address), None)
@@ -171,10 +202,12 @@ class ThreadSampler:
     def begin(self, seed: int) -> None:
         """Set the generator's state, and have jemalloc draw the distance to the next sample.
 
-        Nothing is recorded. The ticker draws a number when it has counted down to 0, so it is set
-        to its largest value.
+        The thread gets an arena of its own; its former blocks must have been freed. Nothing is
+        recorded. The ticker draws a number when it has counted down to 0, so it is set to its
+        largest value.
         """
         jemalloc, state, was_active = self._jemalloc, self.state, self._jemalloc.is_active
+        self._arena = jemalloc.replace_arena(self._arena)
         jemalloc.is_active = False
         state.prng_state = seed
         state.prof_sample_event_wait = 1
@@ -185,23 +218,6 @@ class ThreadSampler:
             raise _unknown_build("does not keep its state as expected")
         state.ticks = TICKS_LAST
         jemalloc.is_active = was_active
-
-    def allocate(self, call: Callable[[], int]) -> tuple[int, int]:
-        """Make a call that allocates; returns its block, and how many samples were recorded.
-
-        A large unsampled block gets a random place in a page, so that the generator's state is
-        restored.
-        """
-        jemalloc, state = self._jemalloc, self.state
-        generator, last = state.prng_state, state.prof_sample_last_event
-        backtraces = jemalloc.backtraces
-        block = call()
-        if state.prof_sample_last_event == last:
-            state.prng_state = generator
-        elif not jemalloc.is_active:
-            # A sample was due: the place was drawn before the next distance.
-            self.begin(generator)
-        return block, jemalloc.backtraces - backtraces
 
 
 def _states_before(allocated_address: int) -> Iterator[ThreadState]:

@@ -4,13 +4,20 @@ The mutator is a program in OCaml that is compiled when the target starts. The d
 questions through a pipe. Start reading with `driver`.
 """
 
+import attrs
+
 from fuzz.targets.registration import PathOption, Program, lazily
 
-TARGETS = (
-    Program(
-        name="ocaml",
-        description="Memprof of a stock OCaml 4.13",
-        options=(PathOption("ocaml", "The ocamlopt of ocaml.  [default: on PATH]"),),
-        command=lazily("fuzz.targets.ocaml.find:driver_command"),
-    ),
+OCAML = Program(
+    name="ocaml",
+    description="Memprof of a stock OCaml 4.13",
+    options=(PathOption("ocaml", "The ocamlopt of ocaml.  [default: on PATH]"),),
+    command=lazily("fuzz.targets.ocaml.find:driver_command"),
 )
+FINALIZERS = attrs.evolve(
+    OCAML,
+    name="ocaml-finalizers",
+    description="Gc.finalise of a stock OCaml 4.13",
+    variant_of=OCAML.name,
+)
+TARGETS = (OCAML, FINALIZERS)

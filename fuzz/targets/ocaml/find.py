@@ -22,7 +22,8 @@ HOW_TO_INSTALL = f"apt install ocaml, where that is {VERSION}, or name its ocaml
 def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The command line of the driver of that target. Raises BadInputError."""
     program = made_program(options.paths.get("ocaml"))
-    return python_driver(__package__, name, *program)
+    module = "driver" if name == "ocaml" else "finalizers_driver"
+    return python_driver(__package__, name, *program, module=module)
 
 
 def find_compiler(compiler: Path | None) -> tuple[str, str]:

@@ -44,6 +44,13 @@ let roots = Array.make 65536 Null
 let root_count = ref 0
 let queue = Array.make 65536 Null
 let queued = ref 0
+
+(* Objects whose finaliser was called, and those that may be resurrected, with their numbers. *)
+type finalised = { objects : obj array; numbers : int array; mutable size : int }
+
+let make_finalised () = { objects = Array.make 4096 Null; numbers = Array.make 4096 0; size = 0 }
+let pending = make_finalised ()
+let kept = make_finalised ()
 let sampled_words = Array.make 65536 0
 let sampled_count = ref 0
 
@@ -163,6 +170,31 @@ let find found =
   done;
   !first
 
+let add queue number found =
+  queue.objects.(queue.size) <- found;
+  queue.numbers.(queue.size) <- number;
+  queue.size <- queue.size + 1
+
+let clear queue =
+  Array.fill queue.objects 0 queue.size Null;
+  queue.size <- 0
+
+(* Empty the queue, answer its numbers, and keep the objects until the next time if asked. *)
+let run_finalisers is_kept =
+  clear kept;
+  for index = 0 to pending.size - 1 do
+    put pending.numbers.(index);
+    if is_kept then add kept pending.numbers.(index) pending.objects.(index)
+  done;
+  clear pending
+
+let resurrect number =
+  let index = ref 0 in
+  while kept.numbers.(!index) <> number do
+    incr index
+  done;
+  keep kept.objects.(!index)
+
 let perform () =
   match number 0 with
   | 0 ->
@@ -206,6 +238,11 @@ let perform () =
   | 12 -> disable ()
   | 13 -> walk ()
   | 14 -> Unix._exit 0
+  | 15 ->
+      let finaliser = number 2 in
+      Gc.finalise (fun found -> add pending finaliser found) (root (number 1))
+  | 16 -> run_finalisers (number 1 = 1)
+  | 17 -> resurrect (number 1)
   | _ -> raise Not_found
 
 (* Memprof runs postponed callbacks between two turns of a loop. *)

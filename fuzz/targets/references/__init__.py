@@ -38,6 +38,10 @@ _PLACES = {
     "reference": ("collector:ReferenceTarget", "in this process"),
     "reference-geometric": ("geometric:GeometricTarget", "with distances that have a known seed"),
     "reference-random": ("geometric:RandomTarget", "with distances that no seed predicts"),
+    "reference-finalizers": (
+        "finalizers:FinalizersTarget",
+        "with finalizers and ephemerons like PyPy's",
+    ),
     "reference-dotnet": ("dotnet:DotnetTarget", "which samples like .NET 10"),
     "reference-dotnet-document": (
         "dotnet:DotnetDocumentTarget",

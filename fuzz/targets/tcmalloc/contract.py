@@ -27,7 +27,7 @@ def contract(actions: tuple[str, ...], period_bytes: int, seeds: tuple[int, ...]
         nursery_bytes=0,
         layout=layout_of_blocks(BLOCK_BYTES_MAX, SIZE_CLASSES, page_bytes=8192),
         actions=actions,
-        observes=("samples", "size", "weights"),
+        observes=("samples", "size", "weights", "profile"),
         sampling=SamplingRule(
             period_bytes=PERIODS,
             counts="requested_plus_one",
@@ -35,6 +35,7 @@ def contract(actions: tuple[str, ...], period_bytes: int, seeds: tuple[int, ...]
             samples_per_allocation="one",
             realloc="unless_alike",
             weights="passed",
+            estimates="whole_weight",
             distances="tcmalloc",
             seeds=seeds,
             initial_period_bytes=period_bytes,

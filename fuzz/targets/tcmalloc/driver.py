@@ -48,11 +48,13 @@ class TcmallocDriver(BlockDriver[TcmallocProgram, int]):
         action: entry
         for action, entry in BlockDriver.CARRY_OUT.items()
         if action not in (actions.PauseSampling, actions.ResumeSampling)
-    }
+    } | {actions.ReadProfile: lambda driver, _: driver.read_profile()}
 
     def __init__(self, name: str, library_name: str = "") -> None:
         super().__init__(name, library_name)
         self.threads = ProgramThreads(lambda: self.library)
+        self._of_program = 0, 0
+        """The profile when the trace began: what the program itself has allocated."""
 
     def load(self) -> TcmallocProgram:
         return TcmallocProgram(Path(self.library_name) if self.library_name else None)
@@ -67,7 +69,12 @@ class TcmallocDriver(BlockDriver[TcmallocProgram, int]):
         for thread, seed in enumerate(seeds):
             self.library.thread = thread
             self.library.begin(self.samplers[thread], state_after(seed))
+        self._of_program = self.library.read_profile()
         return contract(self.actions, chosen["period_bytes"], seeds)
+
+    def read_profile(self) -> list[int]:
+        pairs = zip(self.library.read_profile(), self._of_program, strict=True)
+        return [now - before for now, before in pairs]
 
     def allocated(self, thread: int, call: Callable[[], int]) -> int:
         address = call()

@@ -3,7 +3,8 @@
  * This is preloaded into the program, whose main never runs. A call comes on standard input as
  * numbers of 64 bits: the thread, the function's address, two arguments. The answer goes to standard
  * output: the result, the number of samples of this call, the address of the hook, the weight of the
- * last sample, and the thread's pointer to its static storage. Function 0 returns malloc's address.
+ * last sample, the thread's pointer to its static storage, and the address of add_up. Function 0
+ * returns malloc's address.
  *
  * Only the called functions and the start of a thread allocate. Invariant: threads take turns.
  */
@@ -25,7 +26,7 @@ struct call {
 struct answer {
     uint64_t result, samples, hook;
     double weight_bytes;
-    uint64_t thread_pointer;
+    uint64_t thread_pointer, add_up;
 };
 
 struct thread {
@@ -40,6 +41,24 @@ struct sampled_alloc {
     double weight; /* In blocks of one byte more than requested. */
 };
 
+/* The start of a sample of a profile, in blocks like it: tcmalloc/malloc_extension.h. */
+struct profile_sample {
+    int64_t bytes, blocks;
+};
+
+struct sums {
+    int64_t blocks, bytes;
+};
+
+/* A profile, whose class in C++ has virtual functions: tcmalloc/internal_malloc_extension.h. */
+struct profile {
+    const struct {
+        void (*destroy)(struct profile *);
+        void (*delete)(struct profile *);
+        void (*iterate)(const struct profile *, void *, void (*)(void *, const struct profile_sample *));
+    } *functions;
+};
+
 static struct call call;
 static struct answer answer;
 static struct thread threads[THREADS];
@@ -50,6 +69,23 @@ static void count(const struct sampled_alloc *sample)
     answer.weight_bytes = sample->weight * ((double)sample->requested_bytes + 1);
 }
 
+static void add(void *sums, const struct profile_sample *sample)
+{
+    ((struct sums *)sums)->blocks += sample->blocks;
+    ((struct sums *)sums)->bytes += sample->bytes;
+}
+
+/* The address of the sums of a profile of the living blocks, which `snapshot` takes. */
+static uint64_t add_up(uint64_t snapshot, uint64_t kind)
+{
+    static struct sums sums;
+    struct profile *profile = ((struct profile *(*)(uint64_t))snapshot)(kind);
+    sums = (struct sums){0, 0};
+    profile->functions->iterate(profile, &sums, add);
+    profile->functions->delete(profile);
+    return (uint64_t)&sums;
+}
+
 static void carry_out(void)
 {
     uint64_t (*function)(uint64_t, uint64_t) = (uint64_t (*)(uint64_t, uint64_t))call.function;
@@ -57,6 +93,7 @@ static void carry_out(void)
     answer.result = function ? function(call.first, call.second) : (uint64_t)malloc;
     answer.hook = (uint64_t)count;
     answer.thread_pointer = (uint64_t)__builtin_thread_pointer();
+    answer.add_up = (uint64_t)add_up;
 }
 
 static void *take_turns(void *mine)

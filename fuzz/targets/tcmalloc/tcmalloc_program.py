@@ -34,11 +34,15 @@ SYMBOLS = (
     "malloc_usable_size",
     "MallocExtension_Internal_SetProfileSamplingInterval",
     "_ZN8tcmalloc10MallocHook17AddSampledNewHookEPFvRKNS0_12SampledAllocEE",
+    "MallocExtension_Internal_SnapshotCurrent",
     "tcmalloc_sampler",
 )
-CALL, ANSWER = Struct("=4Q"), Struct("=3QdQ")
+CALL, ANSWER, SUMS = Struct("=4Q"), Struct("=3Qd2Q"), Struct("=2q")
 SAMPLER = Struct("=QQQq")
 """The period, the generator, whether it has started, and the bytes until the next sample."""
+NEVER_BYTES = 2**62
+READER = 63
+"""The thread that reads profiles. It allocates for that, and takes no sample itself."""
 
 
 class Answer(NamedTuple):
@@ -49,6 +53,7 @@ class Answer(NamedTuple):
     hook: int
     weight_bytes: float
     thread_pointer: int
+    add_up: int
 
 
 class TcmallocProgram(Allocator):
@@ -66,16 +71,33 @@ class TcmallocProgram(Allocator):
             self.asked = AskedProcess([path], {"LD_PRELOAD": _compiled(folder)})
             moved_bytes = self._call(0) - functions[0]
         self._memory = os.open(f"/proc/{self.asked.process.pid}/mem", os.O_RDWR)
-        calls = (partial(self._call, moved_bytes + value) for value in functions)
+        places = [moved_bytes + value for value in functions]
+        calls = (partial(self._call, place) for place in places[:-1])
         self._malloc, self._calloc, self._realloc, self.free, self.usable_bytes, *more = calls
-        self.set_period, add_hook = more
+        self.set_period, add_hook, self._snapshot = *more, places[-1]
         add_hook(self._answer.hook)
+        self._start_reader()
 
     def _call(self, function: int, first: int = 0, second: int = 0) -> int:
         """The result of a function. Raises EOFError if the program has ended."""
         self.asked.send(CALL.pack(self.thread, function, first, second))
         self._answer = Answer(*ANSWER.unpack(self.asked.receive(ANSWER.size)))
         return self._answer.result
+
+    def _start_reader(self) -> None:
+        self.thread = READER
+        sampler = self.find_sampler()
+        *others, _ = SAMPLER.unpack(self.read(sampler, SAMPLER.size))
+        self.write(sampler, SAMPLER.pack(*others, NEVER_BYTES))
+        self.thread = 0
+
+    def read_profile(self) -> tuple[int, int]:
+        """The blocks and bytes in a profile of the program's living blocks."""
+        thread, self.thread = self.thread, READER
+        sums = self._call(self._answer.add_up, self._snapshot)
+        self.thread = thread
+        blocks, size_bytes = SUMS.unpack(self.read(sums, SUMS.size))
+        return blocks, size_bytes
 
     @property
     def samples(self) -> int:

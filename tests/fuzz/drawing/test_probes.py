@@ -237,6 +237,57 @@ def test_no_near_miss_reaches_a_probe_although_all_its_actions_are_legal(referen
             assert probes.counts[probe] == 0, probe
 
 
+# Of finalizers and ephemerons.
+
+FINALIZER, AGAIN = do.RegisterFinalizer(0, 0), do.RegisterFinalizer(0, 1)
+FULL, RUN, KEEP, RESURRECT = (
+    do.CollectFull(),
+    do.RunFinalizers(),
+    do.RunFinalizers(True),
+    do.Resurrect(0),
+)
+DEAD = [NODE, FINALIZER, do.Free(0), FULL]
+CHAIN = [NODE, NODE, NODE, *[do.AllocateEphemeron(each, each + 1) for each in (0, 1, 2)]]
+OF_DEATHS: dict[str, tuple[list[Action], list[Action]]] = {
+    "finalizer_of_old_object": ([NODE, MINOR, FINALIZER], [NODE, FINALIZER]),
+    "finalizer_of_sampled_object": ([every(8), NODE, FINALIZER], [NODE, every(8), FINALIZER]),
+    "finalizer_of_holder_of_pinned_object": (
+        [NODE, STRING, do.Pin(1), do.Write(0, 0, 1), FINALIZER],
+        [NODE, STRING, do.Pin(1), FINALIZER],
+    ),
+    "finalizer_of_resurrected_object": ([*DEAD, KEEP, RESURRECT, AGAIN], [NODE, FINALIZER, AGAIN]),
+    "finalizer_ran": ([*DEAD, RUN], [NODE, FINALIZER, do.Free(0), RUN]),
+    "several_finalizers_ran": ([*DEAD, *DEAD[:1], AGAIN, do.Free(0), FULL, RUN], [*DEAD, RUN]),
+    "resurrected_while_marking": ([*DEAD, KEEP, STEP, RESURRECT], [*DEAD, KEEP, RESURRECT]),
+    "resurrected_with_child": (
+        [NODE, do.Write(0, 0, 0), *DEAD[1:], KEEP, RESURRECT],
+        [*DEAD, KEEP, RESURRECT],
+    ),
+    "resurrected_with_finalizer": (
+        [NODE, AGAIN, *DEAD[1:], KEEP, do.Resurrect(1)],
+        [*DEAD, KEEP, RESURRECT],
+    ),
+    "ephemeron_without_value": (
+        [NODE, NODE, do.AllocateEphemeron(0, 1), do.Free(0), FULL, do.ReadEphemeron(1)],
+        [NODE, NODE, do.AllocateEphemeron(0, 1), FULL, do.ReadEphemeron(2)],
+    ),
+    "value_of_third_ephemeron": (
+        [NODE, *CHAIN, do.ReadEphemeron(6)],
+        [NODE, *CHAIN, do.ReadEphemeron(5)],
+    ),
+}
+"""For each probe, actions that reach it once, and a near miss."""
+
+
+def test_each_probe_of_finalizers_is_reached_once_and_not_by_its_near_miss() -> None:
+    target = make_target("reference-finalizers")
+    plain = {*ALL_OF_REFERENCE}
+    assert {*probes_for(target.start({}))} - plain == OF_DEATHS.keys()
+    for probe, (reaching, missing) in OF_DEATHS.items():
+        assert count(target, probe, reaching) == 1, probe
+        assert count(target, probe, missing) == 0, probe
+
+
 # Of each state of a major collection.
 
 BEFORE: dict[type[Action], list[Action]] = {

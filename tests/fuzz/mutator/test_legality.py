@@ -10,6 +10,7 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import ACTIONS, Action
 from fuzz.protocol.contract import Contract, Range
+from fuzz.protocol.finalizers import Finalizers
 
 NODE, STRING, ARRAY, WEAKREF, EMPTY = range(5)
 PINNED = 5
@@ -199,11 +200,76 @@ def test_an_illegal_action_has_a_reason(
     assert reason in problem
 
 
-def test_every_kind_of_action_can_be_legal() -> None:
+def test_every_kind_of_action_can_be_legal(contract: Contract, finalizing: Contract) -> None:
     of_others = {do.Malloc, do.Calloc, do.Realloc, do.SetPeriod, do.ReadProfile, do.RunAtOnce}
     legal = {type(action) for action in (*LEGAL, *(action for _, action in LEGAL_AFTER))}
     of_threads = {do.EndThread, do.BeginThread}
-    assert legal == {*ACTIONS.values()} - of_others - of_threads
+    of_finalizers = {ACTIONS[name] for name in {*finalizing.actions} - {*contract.actions}}
+    assert legal == {*ACTIONS.values()} - of_others - of_threads - of_finalizers
+
+
+A_FINALIZER = do.RegisterFinalizer(NODE, 7)
+
+
+@pytest.mark.parametrize(
+    ("before", "action", "problem"),
+    [
+        ((), A_FINALIZER, None),
+        ((A_FINALIZER,), do.RegisterFinalizer(NODE, 8), None),
+        ((A_FINALIZER,), A_FINALIZER, "there was a finalizer with the number 7"),
+        ((), do.RegisterFinalizer(ARRAY, 0), "root 2 is a array; it must be a node"),
+        ((do.LoadPrebuilt(0),), do.RegisterFinalizer(5, 0), "a prebuilt object cannot have a"),
+        ((A_FINALIZER,), do.Resurrect(7), "no object is kept whose finalizer has the number 7"),
+        ((do.AllocateEphemeron(NODE, ARRAY),), do.ReadEphemeron(5), None),
+        ((), do.AllocateEphemeron(NODE, STRING), "value 1 is a string; it must be a node or"),
+    ],
+)
+def test_a_finalizer_has_a_new_number_and_a_node(
+    before: tuple[Action, ...], action: Action, problem: str | None, finalizing: Contract
+) -> None:
+    shadow = Shadow(finalizing)
+    follow(shadow, do.AllocateNode(0), do.AllocateString(5), do.AllocateArray(3))
+    follow(shadow, do.AllocateWeakref(NODE), do.AllocateArray(0), *before)
+    assert (why_illegal(action, finalizing, shadow) or "").startswith(problem or "")
+    assert (why_illegal(action, finalizing, shadow) is None) == (problem is None)
+
+
+@pytest.mark.parametrize(("keep", "is_legal"), [(True, True), (False, False)])
+def test_an_object_that_was_kept_can_be_resurrected_after_its_finalizer_has_run(
+    keep: bool, is_legal: bool, finalizing: Contract
+) -> None:
+    shadow = Shadow(finalizing)
+    follow(shadow, do.AllocateNode(0), A_FINALIZER, do.Free(NODE))
+    shadow.follow(do.RunFinalizers(keep=keep), 0, [7])
+    assert (why_illegal(do.Resurrect(7), finalizing, shadow) is None) == is_legal
+
+
+@pytest.mark.parametrize(
+    ("registrations", "after_running", "is_legal"),
+    [
+        *(("any", False, True), ("one_at_a_time", False, False), ("one_at_a_time", True, True)),
+        *(("one", False, False), ("one", True, False)),
+    ],
+)
+def test_a_contract_may_limit_the_finalizers_of_an_object(
+    registrations: Literal["any", "one_at_a_time", "one"],
+    after_running: bool,
+    is_legal: bool,
+    finalizing: Contract,
+) -> None:
+    contract = attrs.evolve(finalizing, finalizers=Finalizers(registrations=registrations))
+    shadow = Shadow(contract)
+    follow(shadow, do.AllocateNode(0), A_FINALIZER)
+    if after_running:
+        shadow.follow(do.RunFinalizers(), 0, [7])
+    again = do.RegisterFinalizer(NODE, 8)
+    assert (why_illegal(again, contract, shadow) is None) == is_legal
+
+
+def test_actions_are_not_sent_ahead_of_the_finalizers_that_run(finalizing: Contract) -> None:
+    contract = finalizing.without(["pin"])
+    assert not may_be_sent_ahead(contract)
+    assert may_be_sent_ahead(contract.without(["run_finalizers"]))
 
 
 @pytest.mark.parametrize(

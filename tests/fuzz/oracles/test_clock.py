@@ -1,6 +1,6 @@
 """A thread's clock: every rule that a contract can state, byte by byte, and in contexts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import pytest
@@ -12,7 +12,7 @@ from fuzz.oracles.counting.clock import Clock
 from fuzz.oracles.counting.distances import generator_of
 from fuzz.oracles.counting.expected import ALIKE, ExpectedSample, Place, Request
 from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
-from fuzz.protocol.counting import Buffers, Contexts, LazySeeds, ProfileRate, Streams
+from fuzz.protocol.counting import Buffers, Contexts, LazySeeds, PlacedBlocks, ProfileRate, Streams
 from fuzz.protocol.observation import Observation
 
 NOTHING = Observation()
@@ -580,3 +580,54 @@ def test_enabling_restarts_both_distances() -> None:
     again = streamed(seeds=(1,))
     assert clock.until_bytes == again.until_bytes
     assert samples(clock, 68, outside=True)[0] == samples(again, 68, outside=True)[0] == 1
+
+
+# Large blocks, which take a number for their place.
+
+PLACED: dict[str, Any] = {
+    "counting": PlacedBlocks(1000),
+    "distances": "jemalloc",
+    "enabling": "keeps",
+    "initial_period_bytes": 2**20,
+    "seeds": (5,),
+    **ONE,
+}
+
+
+def placed(
+    clock: Clock[Any], size_bytes: int, at: int | None = None, **request: bool
+) -> int | None:
+    """Where a block must be placed, if the target reports `at`."""
+    clock.allocated(Request(size_bytes, False, "block", 256, **request), Observation(at=at))
+    assert clock.place is not None
+    return clock.place.at
+
+
+def numbers_after_the_first_distance() -> Iterator[int]:
+    generator = generator_of("jemalloc", 5)
+    generator.draw(2**20)
+    while True:
+        yield 64 * (generator.number() >> 47)
+
+
+def test_only_a_large_block_takes_a_number_for_its_place() -> None:
+    clock, places = clock_of(256, **PLACED), numbers_after_the_first_distance()
+    expected = [None, next(places), None, next(places)]
+    assert [placed(clock, size) for size in (999, 1000, 1, 2000)] == expected
+
+
+def test_a_block_that_stays_where_it_grows_takes_none() -> None:
+    clock, places = clock_of(256, **PLACED), numbers_after_the_first_distance()
+    assert placed(clock, 1000, is_resized=True) is None
+    assert placed(clock, 1000, at=0, is_resized=True) == next(places)
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_sampled_block_begins_a_page(is_recorded: bool) -> None:
+    clock, places = clock_of(256, **PLACED), numbers_after_the_first_distance()
+    at = placed(clock, 2**30, is_recorded=is_recorded)
+    assert at == (0 if is_recorded else next(places))
+    generator = generator_of("jemalloc", 5)
+    generator.draw(2**20)
+    generator.skip(int(not is_recorded))
+    assert clock.until_bytes == generator.draw(256)

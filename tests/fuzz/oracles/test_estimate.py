@@ -13,6 +13,7 @@ from fuzz.oracles.counting.distances import generator_of
 from fuzz.oracles.estimate import IMPROBABLE, EstimateOracle, improbability
 from fuzz.oracles.oracle import Mismatch
 from fuzz.oracles.sampling import SamplingOracle
+from fuzz.oracles.stands_for import STANDS_FOR, CountedBlock, dumped
 from fuzz.protocol.actions import (
     Action,
     AllocateNode,
@@ -133,6 +134,43 @@ def test_a_sample_stands_for_what_jemalloc_adds_for_it(
     judge.follow(Malloc(size_bytes))
     assert len(judge.sampling.facts.hits) == 1
     judge.profile(round(eighths / 8), unbiased_bytes)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lg", "expected"),
+    [
+        ({16: 1, 33554432: 1}, 19, [65, 67530]),
+        ({64: 10, 1048576: 3}, 19, [17, 1836]),
+        ({8: 100, 4096: 7, 20480: 2}, 12, [121, 1173]),
+        ({16: 1024, 33554432: 16}, 19, [2048, 65534]),
+    ],
+)
+def test_a_dump_has_the_numbers_of_jemalloc(
+    sizes: dict[int, int], lg: int, expected: list[int]
+) -> None:
+    """As jemalloc writes them for these numbers of samples, by their size."""
+    sums = [0.0, 0.0]
+    for size_bytes, count in sizes.items():
+        pair = STANDS_FOR["dumped"](CountedBlock(size_bytes, size_bytes, 0, 2**lg))
+        sums = [sum_ + count * each for sum_, each in zip(sums, pair, strict=True)]
+    assert [math.floor(each + 0.5) for each in dumped(sums[0], sums[1], 2**lg)] == expected
+
+
+def test_a_dump_has_all_blocks_since_the_samples_were_dropped(blocks: Contract) -> None:
+    rule = {"estimates": "dumped", "setting_period": "drops", "initial_period_bytes": 8}
+    judge = Judge(profiling(blocks, **rule))
+    judge.follow(Malloc(80), Malloc(80, thread=1), Free(0))
+    judge.follow(ReadProfile(), profile=[1, 80, 2, 160])
+    assert mismatch_of(judge, ReadProfile(), profile=[1, 80, 1, 80]).expected == 160
+    judge.follow(SetPeriod(16))
+    judge.follow(ReadProfile(), profile=[0, 0, 0, 0])
+
+
+def test_a_weight_stands_for_whole_blocks(blocks: Contract) -> None:
+    """Each of 100 bytes: a weight of 250 is two and a half, which TCMalloc rounds up."""
+    block = CountedBlock(counted_bytes=101, size_bytes=112, weight=253, period_bytes=200)
+    assert STANDS_FOR["whole_weight"](block) == (3, 336)
+    assert STANDS_FOR["weight"](block)[0] == pytest.approx(253 / 101)
 
 
 @pytest.fixture

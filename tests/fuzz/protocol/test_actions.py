@@ -35,6 +35,8 @@ NAMES_IN_TRACES = {
     *("pin", "unpin", "set_callback", "add_memory_pressure", "allocate_old_string", "check_heap"),
     *("end_thread", "begin_thread"),
     "run_at_once",
+    *("register_finalizer", "unregister_finalizer", "run_finalizers", "resurrect"),
+    *("allocate_ephemeron", "read_ephemeron"),
 }
 
 

@@ -19,6 +19,7 @@ from fuzz.protocol.contract import (
 )
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import Buffers, Contexts, LazySeeds, NetBytes, ProfileRate, Streams
+from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.lines import contract_from_data, unstructured
 from fuzz.protocol.target import Target
 
@@ -59,6 +60,7 @@ AT_ONCE: dict[str, Any] = {
     "at_once": AtOnce(unseen_bytes=8),
 }
 BLOCKS: dict[str, Any] = {}
+FINALIZERS = ("allocate_node", "register_finalizer")
 PERIOD: dict[str, Any] = {"distances": "period", "first_bytes": ()}
 
 
@@ -137,6 +139,12 @@ CARDS = Setting("cards", 4, Range(0, 8))
 MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (PLAIN, {"actions": ("alocate_node",)}, "actions lists 'alocate_node', which is unknown; did"),
     (PLAIN, {"actions": ()}, "actions is empty"),
+    (PLAIN, {"actions": FINALIZERS}, "register_finalizer in actions needs finalizers"),
+    (
+        PLAIN,
+        {"actions": FINALIZERS, "finalizers": Finalizers()},
+        "register_finalizer in actions needs run_finalizers",
+    ),
     (PLAIN, {"observes": ("sample",)}, "observes lists 'sample', which is unknown; did you mean `"),
     (PLAIN, {"promises": ("memories",)}, "promises lists 'memories', which is unknown; did you me"),
     (PLAIN, {"kinds": {"tuple": KindLayout(1, 16)}}, "layout.kinds lists 'tuple', which is unknow"),

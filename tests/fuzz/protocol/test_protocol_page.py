@@ -35,6 +35,7 @@ from fuzz.protocol.contract import (
     SamplingRule,
     Setting,
 )
+from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.lines import (
     action_from_data,
     contract_from_data,
@@ -110,8 +111,8 @@ def check_table(table: list[list[str]], of: type, left_out: Collection[str] = ()
 @pytest.mark.parametrize(
     ("index", "of"),
     [
-        *((1, Contract), (2, Layout), (3, Setting), (4, OldSpace), (5, AtOnce)),
-        *((6, Action), (7, Observation)),
+        *((1, Contract), (2, Layout), (3, Setting), (4, OldSpace), (5, AtOnce), (6, Finalizers)),
+        *((7, Action), (8, Observation)),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

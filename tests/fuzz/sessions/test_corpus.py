@@ -22,6 +22,7 @@ ORACLES = (
     "estimate",
     "major",
     "memory",
+    "finalization",
     *RERUN_ORACLES,
 )
 """A trace that is named after an oracle showed a mistake of that oracle."""

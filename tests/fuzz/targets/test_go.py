@@ -28,6 +28,7 @@ from fuzz.protocol.actions import (
     ReadProfile,
     SetPeriod,
 )
+from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import full
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
@@ -248,6 +249,20 @@ def test_with_collections_by_itself_only_chance_is_judged(target: GoDriver) -> N
     actions = [each for each in dense(3, 4000) if isinstance(each, Malloc | Free | CollectFull)]
     assert run_actions(counted, {"collector": 1, "period_bytes": 10_000}, actions) is None
     assert counted.samples >= 500
+
+
+@pytest.mark.slow
+def test_less_than_one_trace_in_twenty_is_left_to_chance(target: GoDriver) -> None:
+    distances: list[str] = []
+
+    def counted(contract: Contract) -> Contract:
+        distances.append(contract.sampling.distances)
+        return contract
+
+    assert first_failure(Changed(target, counted), 12_000) is None
+    by_chance = distances.count("random")
+    assert len(distances) > 200
+    assert 0 < by_chance < len(distances) / 20
 
 
 @pytest.mark.slow

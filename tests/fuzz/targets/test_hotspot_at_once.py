@@ -96,6 +96,15 @@ def test_each_thread_keeps_its_objects_and_samples_only_while_sampling_is_on(
     assert sum(samples) == samples[3]
 
 
+@pytest.mark.parametrize("mistake", ["mislabelling-at-once", "swapping"])
+def test_an_event_with_another_object_or_thread_is_an_error(mistake: str) -> None:
+    command = (sys.executable, str(MISTAKEN), mistake, str(java_folder("25") / LIBRARY))
+    mistaken = make_target("process", TargetOptions(command=command))
+    mistaken.start({"threads": 2, "period_bytes": 512})
+    observations = [mistaken.perform(each) for each in (EnableSampling(512), RunAtOnce(1000, 5))]
+    assert str(observations[1].error).startswith("JavaError: the event of a sample has another ")
+
+
 def test_a_failure_has_the_flags_of_the_machine(target: FullTarget) -> None:
     assert "-XX:+UseSerialGC" in target.start({}).started_with
 

@@ -20,10 +20,18 @@ from target_helpers import BAD_INPUT, CLEAN
 
 from fuzz.oracles.counting.distances.jemalloc import Jemalloc as Distances
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import Free, Malloc, PauseSampling, Realloc, ResumeSampling, SetPeriod
+from fuzz.protocol.actions import (
+    Free,
+    Malloc,
+    PauseSampling,
+    ReadProfile,
+    Realloc,
+    ResumeSampling,
+    SetPeriod,
+)
 from fuzz.protocol.target import Target
 from fuzz.targets import NO_OPTIONS, make_target
-from fuzz.targets.jemalloc.contract import SIZE_CLASSES, contract
+from fuzz.targets.jemalloc.contract import LARGE_BYTES, SIZE_CLASSES, contract
 from fuzz.targets.jemalloc.find import driver_command
 from fuzz.targets.jemalloc.jemalloc_library import HOW_TO_INSTALL, LIBRARY, JemallocLibrary
 from fuzz.terminal.cli import run_command_line
@@ -33,6 +41,8 @@ from gcmodel.estimation.unbiased import Totals
 
 Ask = Callable[..., object]
 LEAST_BYTES = SIZE_CLASSES[0]
+SMALL_BYTES = max(size for size in SIZE_CLASSES if size < LARGE_BYTES)
+"""The reference has no places, so it draws other distances after a larger block."""
 
 
 def command(script: str) -> list[str]:
@@ -211,18 +221,19 @@ while size <= data:
     assert ask(script, SIZE_CLASSES[-1]) == list(SIZE_CLASSES)
 
 
-def test_the_generators_state_is_restored_after_a_large_block(ask: Ask) -> None:
-    script = """
-jemalloc.reset(40)
-sampler.begin(1)
-before = sampler.state.prng_state
-jemalloc.malloc(100000)
-is_changed = sampler.state.prng_state != before
-sampler.state.prng_state = before
-sampler.allocate(lambda: jemalloc.malloc(100000))
-answer = [is_changed, sampler.state.prng_state == before]
+AFTER_THE_HEADER = """
+from fuzz.protocol.actions import Calloc, Free, Malloc, PauseSampling, Realloc, ResumeSampling
+from fuzz.targets.jemalloc.driver import JemallocDriver
+target = JemallocDriver("jemalloc")
+target.start({"period_bytes": 4096})
+target.samplers.clear()
+actions = [Malloc(2**20), PauseSampling(), Calloc(9, 2**16), Realloc(0, 2**21), ResumeSampling()]
+answer = [target.perform(action).error for action in (*actions, Malloc(1), Free(0))]
 """
-    assert ask(script) == [True, True]
+
+
+def test_after_the_header_the_driver_needs_no_sampler(ask: Ask) -> None:
+    assert ask(AFTER_THE_HEADER) == [None] * 7
 
 
 # The rules, with the distances of the seed.
@@ -264,11 +275,29 @@ def test_while_paused_distances_end_and_are_drawn(target: Target) -> None:
     assert until_sampled(target, 1) == blocks_in(distances.draw(256))
 
 
-def test_a_large_block_draws_one_distance_while_paused(target: Target) -> None:
+def place_of(distances: Distances) -> int:
+    """Where the next large block begins in its page: six bits of the next number."""
+    return 64 * (distances.number() >> 47)
+
+
+def test_a_large_block_takes_a_number_for_its_place(target: Target) -> None:
+    distances = started(target, period_bytes=2**20)
+    until_bytes = distances.draw(2**20)
+    blocks = range((until_bytes - 1) // LARGE_BYTES)
+    assert len(blocks) > 1
+    places = [target.perform(Malloc(LARGE_BYTES)).at for _ in blocks]
+    assert places == [place_of(distances) for _ in blocks]
+    sampled = target.perform(Malloc(LARGE_BYTES))
+    assert (sampled.samples, sampled.at) == (1, 0)
+    assert until_sampled(target, LARGE_BYTES) == blocks_in(distances.draw(2**20), LARGE_BYTES)
+
+
+def test_a_large_block_draws_its_place_and_a_distance_while_paused(target: Target) -> None:
     distances = started(target, period_bytes=256)
     distances.draw(256)
     target.perform(PauseSampling())
-    assert target.perform(Malloc(2**20)).samples == 0
+    block = target.perform(Malloc(2**20))
+    assert (block.samples, block.at) == (0, place_of(distances))
     target.perform(ResumeSampling())
     assert until_sampled(target, 1) == blocks_in(distances.draw(256))
 
@@ -278,6 +307,18 @@ def test_a_new_period_does_not_change_the_present_distance(target: Target) -> No
     target.perform(SetPeriod(2**18))
     assert until_sampled(target, 1) == blocks_in(distances.draw(256))
     assert until_sampled(target, 4096) == blocks_in(distances.draw(2**18), 4096)
+
+
+def test_a_profile_has_the_living_samples_and_all_since_the_reset(target: Target) -> None:
+    started(target, period_bytes=1)
+    for size_bytes in (100, 1000, 2**20):
+        target.perform(Malloc(size_bytes))
+    all_of_them = [3, 112 + 1024 + 2**20]
+    assert target.perform(ReadProfile()).profile == all_of_them * 2
+    target.perform(Free(2))
+    assert target.perform(ReadProfile()).profile == [2, 112 + 1024, *all_of_them]
+    target.perform(SetPeriod(4096))
+    assert target.perform(ReadProfile()).profile == [0] * 4
 
 
 def seed_with_distance(least: int, most: int, period_bytes: int) -> int:
@@ -355,7 +396,7 @@ def test_the_reference_samples_the_same_blocks(target: Target) -> None:
     reference = make_target("reference-jemalloc")
     reference.start({})
     for _ in range(2000):
-        action = Malloc(source.randrange(2**14), thread=source.randrange(threads))
+        action = Malloc(source.randrange(SMALL_BYTES), thread=source.randrange(threads))
         real, model = target.perform(action), reference.perform(action)
         assert (real.samples, real.size) == (model.samples, model.size)
 
@@ -383,7 +424,10 @@ for number, (size, site, freed) in enumerate(calls):
     if number == reset_after:
         jemalloc.reset(lg_period)
     jemalloc.stack = sites[site]
-    blocks.append(sampler.allocate(lambda: jemalloc.malloc(size))[0])
+    generator, last = sampler.state.prng_state, sampler.state.prof_sample_last_event
+    blocks.append(jemalloc.malloc(size))
+    if sampler.state.prof_sample_last_event == last:
+        sampler.state.prng_state = generator  # A large block took a number for its place.
     if freed is not None:
         jemalloc.free(blocks.pop(freed))
 jemalloc._set("prof.dump", c_char_p(path.encode()))

@@ -11,9 +11,12 @@ from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
     AllocateArray,
+    AllocateEphemeron,
     AllocateNode,
     AllocateOldString,
     AllocateString,
+    AllocateWeakref,
+    Calloc,
     CollectFull,
     CollectMinor,
     CollectStep,
@@ -28,13 +31,20 @@ from fuzz.protocol.actions import (
     MoveArray,
     PauseSampling,
     Pin,
+    Read,
+    ReadEphemeron,
     ReadProfile,
+    ReadWeakref,
     Realloc,
+    RegisterFinalizer,
     ResumeSampling,
+    Resurrect,
+    RunFinalizers,
     SetCallback,
     SetPeriod,
     TakeIdentity,
     Unpin,
+    UnregisterFinalizer,
     Write,
     WriteNumber,
 )
@@ -87,8 +97,22 @@ PREBUILT = (ARRAY, Write(0, 0, 0), MINOR, LoadPrebuilt(1))
 AT_TOP = (EnableSampling(264), AllocateString(215))
 LOST_AND_FULL = (Write(0, 0, None), FULL)
 PROFILE = ReadProfile()
+BEYOND_THRESHOLD = AllocateArray(79)
+"""It takes a word more than the first threshold, 640 bytes."""
+ONLY_IN_PERMANENT = (LoadPrebuilt(0), NODE, Write(0, 0, 1), Free(0))
+"""A prebuilt node refers to a node, which is the only root."""
 SMALLEST, MIB_BLOCK = Malloc(0), Malloc(MIB - 1)
 """The block takes a mebibyte too."""
+DEAD = [NODE, RegisterFinalizer(0, 0), Free(0), FULL]
+"""A node whose finalizer is pending."""
+RUN, KEEP = RunFinalizers(), RunFinalizers(keep=True)
+TWO = [NODE, NODE, RegisterFinalizer(0, 0), RegisterFinalizer(1, 1)]
+BOTH_FREED = [Free(0), Free(0)]
+WEAK = AllocateWeakref(0)
+KEPT_WEAKREF = [NODE, RegisterFinalizer(0, 0), WEAK, Write(0, 0, 1), Free(0), Free(0), FULL]
+"""Only a node whose finalizer is pending has a weak reference, to itself."""
+CHAIN = [AllocateEphemeron(each, each + 1) for each in (2, 1, 0)]
+"""The value of each ephemeron is the key of the one before."""
 
 TRIGGERS: dict[str, Scenario] = {
     "disable-before-enable": [OFF],
@@ -158,6 +182,71 @@ TRIGGERS: dict[str, Scenario] = {
     "size-raised-to-interval": [MIB_BLOCK],
     "zero-draw-stops-sampling": [{"sampler_seed": SEED_OF_LONG}, MIB_BLOCK],
     "rate-one-samples-nothing": [EACH_BYTE, SMALLEST],
+    # Published in 2025 and 2026.
+    "barrier-not-emitted": [AllocateArray(6), NODE, Write(0, 0, 1), MINOR],
+    "frame-top-without-barrier": [AllocateArray(6), NODE, Write(0, 5, 1), MINOR],
+    "visitor-skips-permanent": [*ONLY_IN_PERMANENT, Free(0), FULL],
+    "collector-stops-starting": [FULL, FULL, BEYOND_THRESHOLD],
+    "process-size-defers": [BEYOND_THRESHOLD],
+    "expected-collection-missed": [FULL, BEYOND_THRESHOLD],
+    "off-bytes-charged": [OUTSIDE, EVERY_8],
+    "flush-advances-sampler": [{"sampler_seed": 8}, PROFILE, Malloc(641)],
+    "one-counter-for-all": [{"sampler_seed": 1}, Malloc(1025, thread=1)],
+    "address-in-seed": [{"sampler_seed": 1}, Malloc(3073)],
+    "thread-slots-not-zeroed": [{"threads": 3}, Malloc(0, thread=2)],
+    "counted-in-two-domains": [{"sampler_seed": 5}, Calloc(1, 897)],
+    "one-layer-corrected": [EACH_BYTE, SMALLEST, PROFILE],
+    "reused-class-estimate": [EACH_BYTE, Malloc(9), PROFILE],
+    "forced-sample-leaves-weight": [{"sampler_seed": 1}, SMALLEST, Realloc(0, 1155), Malloc(294)],
+    "refused-sample-vanishes": [Malloc(1024)],
+    "absorbing-generator-state": [{"sampler_seed": 7}, Malloc(15933), SMALLEST],
+    "finalizers-in-wrong-order": [*TWO, Write(1, 0, 0), *BOTH_FREED, FULL, RUN],
+    "wrong-index-drops-finalizer": [*TWO, Free(0), FULL, Free(0), FULL],
+    "resurrection-blocks-sweep": [*DEAD, KEEP, NODE, RegisterFinalizer(0, 1), Free(0), FULL, RUN],
+    "finalized-bit-reset": [*DEAD, KEEP, RUN, FULL],
+    "one-list-searched": [*DEAD[:2], MINOR, UnregisterFinalizer(0), Free(0), FULL],
+    "pending-not-rooted": [*DEAD, FULL],
+    "entry-removed-before-run": [*DEAD, FULL, RUN],
+    "decided-before-promotion": [
+        NODE,
+        MINOR,
+        *DEAD[:1],
+        RegisterFinalizer(1, 0),
+        Write(0, 0, 1),
+        Free(1),
+        MINOR,
+        RUN,
+    ],
+    "finalizer-table-not-updated": [*DEAD[:2], FULL],
+    "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, RUN, ReadWeakref(0)],
+    "new-weakref-not-cleared": [
+        *DEAD,
+        KEEP,
+        Resurrect(0),
+        WEAK,
+        Free(0),
+        RUN,
+        FULL,
+        ReadWeakref(0),
+    ],
+    "resurrected-weakrefs-unprocessed": [
+        *KEPT_WEAKREF,
+        KEEP,
+        Resurrect(0),
+        Read(0, 0),
+        ReadWeakref(1),
+    ],
+    "weak-to-freed-object": [*DEAD[:2], WEAK, Free(0), FULL, RUN, ReadWeakref(0)],
+    "ephemeron-value-without-barrier": [
+        NODE,
+        MINOR,
+        NODE,
+        AllocateEphemeron(0, 1),
+        MINOR,
+        ReadEphemeron(2),
+    ],
+    "ephemeron-stale-after-move": [NODE, AllocateEphemeron(0, 0), MINOR, ReadEphemeron(1)],
+    "ephemeron-chain-not-followed": [*[NODE] * 4, *CHAIN, *[Free(1)] * 3, FULL],
 }
 NEAR_MISSES: dict[str, Scenario] = {
     # Sampling was enabled before.
@@ -291,6 +380,84 @@ NEAR_MISSES: dict[str, Scenario] = {
     "zero-draw-stops-sampling": [MIB_BLOCK],
     # The period is two bytes.
     "rate-one-samples-nothing": [{"period_bytes": 2}, Malloc(16)],
+    # It is another item.
+    "barrier-not-emitted": [AllocateArray(6), NODE, Write(0, 1, 1), MINOR],
+    "frame-top-without-barrier": [AllocateArray(6), NODE, Write(0, 4, 1), MINOR],
+    # A root refers to the node, too.
+    "visitor-skips-permanent": [*ONLY_IN_PERMANENT, FULL],
+    # There was only one full collection.
+    "collector-stops-starting": [FULL, BEYOND_THRESHOLD],
+    # The threshold is reached, not passed.
+    "process-size-defers": [AllocateArray(78)],
+    # No cycle has ended before.
+    "expected-collection-missed": [BEYOND_THRESHOLD],
+    # It is in the nursery.
+    "off-bytes-charged": [NODE, EVERY_8],
+    # The profile is read after the sample.
+    "flush-advances-sampler": [{"sampler_seed": 8}, Malloc(641), PROFILE],
+    # The first thread has this sampler.
+    "one-counter-for-all": [{"sampler_seed": 1}, Malloc(3073)],
+    # No sample is due yet, by either seed.
+    "address-in-seed": [{"sampler_seed": 1}, SMALLEST],
+    # The thread has one of the first slots.
+    "thread-slots-not-zeroed": [{"threads": 3}, Malloc(0, thread=1)],
+    # The allocator counts it alone.
+    "counted-in-two-domains": [{"sampler_seed": 5}, Malloc(897)],
+    # It is sampled, and dead.
+    "one-layer-corrected": [EACH_BYTE, SMALLEST, Free(0), PROFILE],
+    # 20 % of it are rounded away.
+    "reused-class-estimate": [EACH_BYTE, SMALLEST, PROFILE],
+    # No block is resized.
+    "forced-sample-leaves-weight": [{"sampler_seed": 1}, Malloc(1155), Malloc(294)],
+    # It is a byte less than a KiB, and sampled.
+    "refused-sample-vanishes": [Malloc(1023)],
+    # The distance after the sample is a usual one.
+    "absorbing-generator-state": [MIB_BLOCK, SMALLEST],
+    # Neither refers to the other.
+    "finalizers-in-wrong-order": [*TWO, *BOTH_FREED, FULL, RUN],
+    # Both are called.
+    "wrong-index-drops-finalizer": [*TWO, *BOTH_FREED, FULL, RUN],
+    # Nothing can be resurrected any more.
+    "resurrection-blocks-sweep": [*DEAD, RUN, NODE, RegisterFinalizer(0, 1), Free(0), FULL, RUN],
+    # It is not kept.
+    "finalized-bit-reset": [*DEAD, RUN, FULL, RUN],
+    # It is young.
+    "one-list-searched": [*DEAD[:2], UnregisterFinalizer(0), Free(0), FULL, RUN],
+    # It runs before the next collection.
+    "pending-not-rooted": [*DEAD, RUN, FULL],
+    "entry-removed-before-run": [*DEAD, RUN, FULL, RUN],
+    # A root refers to it, too.
+    "decided-before-promotion": [
+        NODE,
+        MINOR,
+        *DEAD[:1],
+        RegisterFinalizer(1, 0),
+        Write(0, 0, 1),
+        MINOR,
+        RUN,
+    ],
+    # It does not move.
+    "finalizer-table-not-updated": [OUTSIDE, *DEAD[1:2], FULL],
+    # The finalizer has not run.
+    "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, ReadWeakref(0)],
+    # The object is alive.
+    "new-weakref-not-cleared": [*DEAD, KEEP, Resurrect(0), WEAK, RUN, FULL, ReadWeakref(1)],
+    # A root is the weak reference.
+    "resurrected-weakrefs-unprocessed": [*KEPT_WEAKREF[:4], Free(0), FULL, KEEP, ReadWeakref(0)],
+    # The object has no finalizer.
+    "weak-to-freed-object": [NODE, WEAK, Free(0), FULL, ReadWeakref(0)],
+    # The key is young, too.
+    "ephemeron-value-without-barrier": [
+        NODE,
+        NODE,
+        AllocateEphemeron(0, 1),
+        MINOR,
+        ReadEphemeron(2),
+    ],
+    # It has not moved.
+    "ephemeron-stale-after-move": [NODE, AllocateEphemeron(0, 0), ReadEphemeron(1)],
+    # No key is only a value.
+    "ephemeron-chain-not-followed": [*[NODE] * 4, *CHAIN, FULL],
 }
 
 

@@ -13,7 +13,7 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.protocol.contract import Contract, KindLayout, Range
-from fuzz.protocol.counting import Bytes, Contexts, NetBytes, Streams
+from fuzz.protocol.counting import Bytes, Contexts, NetBytes, PlacedBlocks, Streams
 from fuzz.protocol.target import FullTarget
 from fuzz.run import run_actions
 from fuzz.targets.dotnet.contract import CONTEXT_BYTES
@@ -21,6 +21,8 @@ from fuzz.targets.python_profilers.profiler_driver import BLOCK_BYTES_MAX, HEADE
 from fuzz.targets.scalene.contract import MARK_BYTES
 
 ACTIONS = 6000
+LARGE = {"object_bytes_max": 2**17, "periods": (2**14, 2**16)}
+"""Blocks with a place, of which some are sampled."""
 
 
 def without_memento(kinds: Mapping[str, KindLayout]) -> Mapping[str, KindLayout]:
@@ -56,12 +58,16 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
     "jemalloc": {
         "crossing": {"crosses": "beyond"},
-        "surplus": {"surplus": "carried"},
-        "all samples": {"samples_per_allocation": "all"},
+        "surplus": {"surplus": "carried", "counting": Bytes()},
+        "all samples": {"samples_per_allocation": "all", "counting": Bytes()},
         "requested": {"counts": "requested"},
         "realloc": {"realloc": "when_moved"},
         "paused": {"paused": "stopped"},
         "first": {"first_bytes": (100, 100)},
+        "profile": {"estimates": "probability"},
+        "samples kept": {"setting_period": "keeps"},
+        "nothing placed": {"counting": Bytes(), **LARGE},
+        "a larger block placed": {"counting": PlacedBlocks(20_480), **LARGE},
         "seed": {"seeds": lambda seeds: tuple(seed ^ 1 for seed in seeds)},
     },
     "ocaml": {
@@ -82,6 +88,7 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "a smaller mark": {"counting": NetBytes(unsampled_bytes=MARK_BYTES - 1)},
     },
     "tcmalloc": {
+        "profile": {"estimates": "weight"},
         "crossing": {"crosses": "at"},
         "requested": {"counts": "requested"},
         "realloc": {"realloc": "when_moved"},

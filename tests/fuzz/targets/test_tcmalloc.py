@@ -15,7 +15,7 @@ import pytest
 
 from fuzz.oracles.counting.distances.tcmalloc import Tcmalloc as Distances
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import Action, Calloc, Free, Malloc, Realloc, SetPeriod
+from fuzz.protocol.actions import Action, Calloc, Free, Malloc, ReadProfile, Realloc, SetPeriod
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.tcmalloc import tcmalloc_program
 from fuzz.targets.tcmalloc.contract import SIZE_CLASSES
@@ -27,6 +27,7 @@ from fuzz.targets.tcmalloc.tcmalloc_program import SAMPLER
 KINDS: Sequence[Action] = (
     *(Malloc(100), Calloc(3, 5000), Malloc(300_000, thread=1), Realloc(0, 3000)),
     *(Realloc(2, 299_000), SetPeriod(512), Malloc(0), Free(0), Malloc(40), Realloc(1, 17)),
+    ReadProfile(),
 )
 
 
@@ -57,6 +58,23 @@ def test_the_first_sample_has_the_seeds_distance_and_weight(
     assert [each.samples for each in before] == [0] * count
     passed_bytes = (count + 1) * (size_bytes + 1) - until_bytes
     assert sampled.weights == [4096 + passed_bytes - 1]
+
+
+def test_a_profile_has_whole_blocks_of_each_living_sample(target: TcmallocDriver) -> None:
+    target.start({"threads": 2, "period_bytes": 1024})
+    blocks = [target.perform(Malloc(100, thread=index % 2)) for index in range(200)]
+    sampled = [index for index, block in enumerate(blocks) if block.samples]
+    assert len(sampled) > 5
+    sums = [0, 0]
+    for index in sampled:
+        [weight], size_bytes = blocks[index].weights, blocks[index].size
+        assert size_bytes == 112
+        count = (int(weight / 101 * 112 + 0.5) + 56) // 112
+        sums = [sums[0] + count, sums[1] + 112 * count]
+    assert target.perform(ReadProfile()).profile == sums
+    for _ in blocks:
+        target.perform(Free(0))
+    assert target.perform(ReadProfile()).profile == [0, 0]
 
 
 def test_a_block_has_the_size_of_its_class(target: TcmallocDriver) -> None:

@@ -1,0 +1,86 @@
+"""What the mutator knows of finalizers, ephemerons and weak references that may be cleared early.
+
+It does not know when an object is found dead, only which finalizers have run. Invariant: an object
+is in `waiting` from its registration until its finalizer has run, and keeps alive what it refers
+to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from fuzz.protocol.finalizers import Finalizers
+
+if TYPE_CHECKING:
+    from fuzz.mutator.shadow import ShadowObject
+
+
+class FinalizerTable:
+    """The finalizers by number, and the ephemerons that may have a value."""
+
+    def __init__(self, promised: Finalizers | None) -> None:
+        self._clears_before = promised is not None and promised.weak == "cleared_before"
+        self.registered: dict[int, ShadowObject] = {}
+        """The object of each number that was ever used."""
+        self.waiting: dict[int, ShadowObject] = {}
+        """Those whose finalizer has not run."""
+        self.kept: dict[int, ShadowObject] = {}
+        """Those that can be resurrected until finalizers run again."""
+        self.ephemerons: list[ShadowObject] = []
+        self._weakrefs: list[ShadowObject] = []
+        # Weak references that may be cleared, by the object that they referred to.
+        self._doubtful: dict[ShadowObject, list[ShadowObject]] = {}
+
+    def register(self, number: int, obj: ShadowObject) -> None:
+        self.registered[number] = self.waiting[number] = obj
+
+    def unregister(self, obj: ShadowObject) -> None:
+        self.waiting = {number: each for number, each in self.waiting.items() if each is not obj}
+
+    def run(self, finalized: Sequence[int], keep: bool) -> None:
+        """The target has run the finalizers of these numbers. It may invent numbers."""
+        run = {number: self.waiting.pop(number) for number in finalized if number in self.waiting}
+        self.kept = run if keep else {}
+        for obj in run.values():
+            for weakref in self._doubtful.pop(obj, ()):
+                assert weakref.target is not None
+                weakref.target.age = type(obj.age).DEAD
+
+    def add_weakref(self, weakref: ShadowObject) -> None:
+        if self._clears_before:
+            self._weakrefs.append(weakref)
+
+    def collected(
+        self, reachable: Collection[ShadowObject], living: Collection[ShadowObject]
+    ) -> None:
+        """A collection may have cleared weak references to objects that only finalizers keep.
+
+        From here on they refer to a substitute, about which nothing is known until the finalizer
+        of the object has run. Such an object may become reachable, and they stay cleared.
+        """
+        clear: list[ShadowObject] = []
+        for weakref in self._weakrefs:
+            target = weakref.target
+            if target is None or target in reachable or target not in living:
+                clear.append(weakref)
+            else:
+                weakref.target = attrs.evolve(target, age=type(target.age).OLD)
+                self._doubtful.setdefault(target, []).append(weakref)
+        self._weakrefs = clear
+
+    def extend_by_values(self, found: dict[ShadowObject, None]) -> Iterable[ShadowObject]:
+        """The values of ephemerons that were found together with their keys."""
+        for each in self.ephemerons:
+            value = each.value
+            if value is not None and value not in found and each in found and each.target in found:
+                yield value
+
+    def clear_ephemerons(self, living: Collection[ShadowObject]) -> None:
+        """After a full collection the others have no value."""
+        for each in self.ephemerons:
+            if each.target not in living:
+                each.value = None
+        self.ephemerons = [each for each in self.ephemerons if each.value and each in living]

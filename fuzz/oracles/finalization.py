@@ -1,0 +1,234 @@
+"""The finalization oracle: finalizers are called for unreachable objects, once, in order, and soon.
+
+- A finalizer is pending only if its object was unreachable at a collection.
+- Each registration is called once at most, and none that was taken back before.
+- After `within` full collections it is pending, unless the order delays it.
+- In `referrer_first`, no other object with a finalizer refers to a pending one, not even from the
+  queue. Of a cycle at most one object is pending at a time. That is the first registered one, or
+  any one if it waited for an object outside the cycle before, which changes the order (PyPy).
+
+What is unreachable does not change, so the references of the shadow are those of the collection.
+A full collection may first finish one in progress, which finds some of the dead objects. These are
+then pending, and keep alive what they refer to, also by ephemerons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+import attrs
+
+from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.oracles.heap import HeapOracle
+from fuzz.oracles.oracle import Oracle
+from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.protocol.actions import Action, RegisterFinalizer, RunFinalizers, UnregisterFinalizer
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+
+
+@attrs.define(eq=False)
+class Finalizer:
+    """A finalizer that has not run."""
+
+    number: int
+    obj: ShadowObject
+    may_be_pending: bool = False
+    """Whether a collection has seen its object unreachable since the queue was emptied."""
+    full_collections: int = 0
+    """How many of them were full ones in which nothing delayed it."""
+    has_waited: bool = False
+    """Whether one has seen an object outside its cycle that refers to it."""
+
+    def find_dead(self, *, is_delayed: bool) -> None:
+        """A collection sees its object unreachable, and may find it dead."""
+        self.may_be_pending = True
+        self.has_waited |= is_delayed
+
+    def count_full_collection(self) -> None:
+        """A full collection sees it so, and nothing delays it."""
+        self.full_collections += 1
+
+    def leave_queue(self) -> None:
+        """The queue was emptied, and it was not there."""
+        self.may_be_pending = False
+
+
+class FinalizationOracle(Oracle):
+    """Keeps the finalizers that have not run, and the numbers of those that were taken back."""
+
+    name = "finalization"
+    judges = ("finalized",)
+    relies_on = (HeapOracle,)
+
+    def __init__(self, contract: Contract, shadow: Shadow) -> None:
+        super().__init__(contract, shadow)
+        assert contract.finalizers is not None
+        self._promised = contract.finalizers
+        self._waiting: dict[int, Finalizer] = {}
+        self._taken_back: dict[int, Finalizer] = {}
+        # Of each of these groups one must be pending.
+        self._due: list[list[Finalizer]] = []
+        # Those that one collection found dead, in the order of registration.
+        self._together: list[list[Finalizer]] = []
+        # Whether the last collection was a full one, so that none is in progress.
+        self._is_idle = False
+
+    @classmethod
+    def can_judge(cls, contract: Contract) -> bool:
+        return contract.finalizers is not None and "finalized" in contract.observes
+
+    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+        if isinstance(action, RunFinalizers):
+            self._check_run(observation.finalized)
+        elif observation.finalized:
+            raise self.mismatch("finalized", [], observation.finalized, "the action runs none")
+        if isinstance(action, RegisterFinalizer):
+            obj = self._shadow.roots[action.root]
+            self._waiting[action.number] = Finalizer(action.number, obj)
+        elif isinstance(action, UnregisterFinalizer):
+            self._take_back(self._shadow.roots[action.root])
+        elif observation.minors:
+            is_full = action.collects == "full"
+            if self._waiting:
+                self._note_collection(is_full=is_full)
+            self._is_idle = is_full
+
+    def _take_back(self, obj: ShadowObject) -> None:
+        taken = {number: each for number, each in self._waiting.items() if each.obj is obj}
+        self._waiting = {n: each for n, each in self._waiting.items() if n not in taken}
+        self._taken_back |= taken
+        self._due = [group for group in self._due if not any(each.obj is obj for each in group)]
+
+    # At a collection.
+
+    def _note_collection(self, *, is_full: bool) -> None:
+        reachable = self._shadow.reachable()
+        dead = [each for each in self._waiting.values() if each.obj not in reachable]
+        led_to = {each: _led_to(each.obj) for each in dead}
+        delayed = {
+            each for each in dead if any(_outside_leads_to(each, other, led_to) for other in dead)
+        }
+        if is_full and self._promised.within:
+            for group in self._groups(dead, led_to):
+                others = [each.obj for each in dead if each not in group]
+                self._note_full_collection(group, self._shadow.reachable_with(others))
+        if is_full and self._is_idle:
+            self._together.append([each for each in dead if not each.may_be_pending])
+        for each in dead:
+            each.find_dead(is_delayed=each in delayed)
+
+    def _groups(
+        self, dead: Collection[Finalizer], led_to: dict[Finalizer, set[ShadowObject]]
+    ) -> Iterator[list[Finalizer]]:
+        """The finalizers that nothing delays, those of a cycle together."""
+        if self._promised.order != "referrer_first":
+            yield from ([each] for each in dead)
+            return
+        seen: set[Finalizer] = set()
+        for each in dead:
+            cycle = [o for o in dead if each.obj in led_to[o] and o.obj in led_to[each]]
+            is_delayed = any(_outside_leads_to(each, other, led_to) for other in dead)
+            is_never = self._promised.cycles == "never" and _is_in_cycle(each.obj)
+            if each not in seen and not is_delayed and not is_never:
+                yield cycle
+            seen.update(cycle)
+
+    def _note_full_collection(
+        self, group: list[Finalizer], kept_by_others: Collection[ShadowObject]
+    ) -> None:
+        if group[0].obj in kept_by_others:
+            return  # Another one may be found dead first, and keep it from the queue.
+        for each in group:
+            each.count_full_collection()
+        if group[0].full_collections == self._promised.within:
+            self._due.append(group if any(each.has_waited for each in group) else group[:1])
+
+    # When finalizers run.
+
+    def _check_run(self, finalized: list[int]) -> None:
+        run: list[Finalizer] = []
+        for number in finalized:
+            finalizer = self._waiting.get(number)
+            if finalizer is None or finalizer in run:
+                finalizer = self._check_taken_back(number, finalized)
+            elif not finalizer.may_be_pending:
+                why = f"of {finalizer.obj.label}, which was reachable at each collection"
+                raise self.mismatch("finalized", "not", number, why)
+            run.append(finalizer)
+        for group in self._due:
+            if not any(each in run for each in group):
+                names = " or ".join(f"{each.number} of {each.obj.label}" for each in group)
+                why = f"after {self._promised.within} full collections"
+                raise self.mismatch("finalized", names, finalized, why)
+        if self._promised.order == "referrer_first":
+            self._check_order(run, finalized)
+        elif self._promised.order == "reverse_registration":
+            self._check_reverse(run)
+        self._begin(run)
+
+    def _check_taken_back(self, number: int, finalized: list[int]) -> Finalizer:
+        finalizer = self._taken_back.pop(number, None)
+        if finalizer is None or not finalizer.may_be_pending:
+            what = "was taken back" if finalizer else "has run, or was never registered"
+            raise self.mismatch("finalized", f"not {number}", finalized, f"{number} {what}")
+        return finalizer
+
+    def _check_order(self, run: list[Finalizer], finalized: list[int]) -> None:
+        led_to = {each: _led_to(each.obj) for each in self._waiting.values()}
+        for each in run:
+            for other, found in led_to.items():
+                if other is each or each.obj not in found:
+                    continue
+                is_cycle = other.obj in led_to.get(each, ())
+                if not (is_cycle and self._may_be_called_in_cycle(other, run)):
+                    why = f"{other.number} of {other.obj.label} refers to {each.obj.label}"
+                    raise self.mismatch("finalized", f"not {each.number}", finalized, why)
+
+    def _may_be_called_in_cycle(self, other: Finalizer, run: list[Finalizer]) -> bool:
+        """Whether one of a cycle may have been called, if `other` belongs to it too."""
+        cycles = self._promised.cycles
+        return cycles == "any" or (cycles == "first_registered" and other not in run)
+
+    def _check_reverse(self, run: list[Finalizer]) -> None:
+        for together in self._together:
+            got = [each.number for each in run if each in together]
+            expected = [each.number for each in reversed(together) if each in run]
+            if got != expected:
+                why = "the last registered first, of those that died together"
+                raise self.mismatch("finalized", expected, got, why)
+
+    def _begin(self, run: list[Finalizer]) -> None:
+        """The queue is empty, if calls are promised."""
+        for each in run:
+            self._waiting.pop(each.number, None)
+        self._due, self._together = [], []
+        if self._promised.within:
+            self._taken_back = {}
+            for each in self._waiting.values():
+                each.leave_queue()
+
+
+def _outside_leads_to(
+    each: Finalizer, other: Finalizer, led_to: dict[Finalizer, set[ShadowObject]]
+) -> bool:
+    """Whether `other` refers to `each`, which does not refer back."""
+    return each.obj in led_to[other] and other.obj not in led_to[each]
+
+
+def _is_in_cycle(obj: ShadowObject) -> bool:
+    """Whether another object leads from it back to it."""
+    others = [ref for ref in obj.refs if ref is not None and ref is not obj]
+    return any(obj in _led_to(other) for other in others)
+
+
+def _led_to(obj: ShadowObject) -> set[ShadowObject]:
+    """The object, and all to which its references lead."""
+    found, pending = {obj}, [obj]
+    while pending:
+        new: Iterable[ShadowObject] = filter(None, pending.pop().refs)
+        for ref in new:
+            if ref not in found:
+                found.add(ref)
+                pending.append(ref)
+    return found

@@ -1,0 +1,35 @@
+"""What a target promises about finalizers and ephemerons.
+
+A finalizer that is called puts its object into the queue of pending ones. `run_finalizers` takes
+all objects from that queue. Invariant: an object with a finalizer, and all that it refers to, is
+alive until it leaves the queue.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+from fuzz.protocol.counting.limits import Count
+
+
+@attrs.frozen
+class Finalizers:
+    """When finalizers are called, how often, and in which order."""
+
+    within: Count = 1
+    """After this many full collections, the finalizer of an unreachable object is in the queue. The
+    order may delay it. 0: no call is promised."""
+    registrations: Literal["any", "one_at_a_time", "one"] = "any"
+    """How many finalizers an object may have. `one_at_a_time`: again after the first was called."""
+    order: Literal["none", "reverse_registration", "referrer_first"] = "none"
+    """The order of objects that die together. `reverse_registration`: of those that a full
+    collection finds dead, the last registered first. `referrer_first`: an object waits until no
+    other object with a finalizer refers to it, also indirectly and also from the queue."""
+    cycles: Literal["any", "first_registered", "never"] = "any"
+    """In `referrer_first`, of objects that refer to each other, the first registered one is called,
+    or none ever is."""
+    weak: Literal["cleared_before", "cleared_after"] = "cleared_after"
+    """Whether the weak references to an object are cleared when its finalizer is called, or when it
+    is dead."""

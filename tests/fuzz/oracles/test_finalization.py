@@ -1,0 +1,209 @@
+"""The finalization oracle: finalizers are called for unreachable objects, once, in order, soon."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from fuzz.oracles import Bench, Mismatch
+from fuzz.protocol.actions import (
+    Action,
+    AllocateEphemeron,
+    AllocateNode,
+    AllocateWeakref,
+    CollectFull,
+    CollectMinor,
+    Free,
+    ReadEphemeron,
+    ReadWeakref,
+    RegisterFinalizer,
+    Resurrect,
+    RunFinalizers,
+    UnregisterFinalizer,
+    Write,
+)
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
+
+NODE, FULL, MINOR, RUN = AllocateNode(0), CollectFull(), CollectMinor(), RunFinalizers()
+KEEP = RunFinalizers(keep=True)
+Step = Action | tuple[Action, Any]
+"""An action, with its answer if it has one: finalizers, a value, or whether something is alive."""
+
+
+def answer_to(step: Step) -> tuple[Action, Observation]:
+    action, answer = step if isinstance(step, tuple) else (step, None)
+    observation = Observation(minors=int(action.collects != "never"))
+    if action.answer:
+        setattr(observation, action.answer, [] if answer is None and action is RUN else answer)
+    return action, observation
+
+
+def judge(contract: Contract, *steps: Step) -> str | None:
+    """What is wrong with the last answer, if anything; the others must be right."""
+    bench = Bench(contract)
+    *right, last = map(answer_to, steps)
+    for action, observation in right:
+        bench.judge(action, observation)
+    try:
+        bench.judge(*last)
+    except Mismatch as mismatch:
+        return mismatch.why
+    return None
+
+
+def promising(contract: Contract, **promises: Any) -> Contract:
+    assert contract.finalizers is not None
+    return attrs.evolve(contract, finalizers=attrs.evolve(contract.finalizers, **promises))
+
+
+def dead(*writes: Write, nodes: int = 2) -> list[Step]:
+    """Nodes with finalizers 0, 1 and so on, in slots of these numbers, and then dropped."""
+    made: list[Step] = [NODE] * nodes
+    made += [RegisterFinalizer(each, each) for each in range(nodes)]
+    return [*made, *writes, *[Free(0)] * nodes]
+
+
+ONE_REFERS_TO_ZERO = Write(1, 0, 0)
+CYCLE = (Write(1, 0, 0), Write(0, 0, 1))
+AGAIN = [*dead(nodes=1), FULL, (KEEP, [0]), Resurrect(0), RegisterFinalizer(0, 1)]
+"""An object is resurrected, and has a second finalizer."""
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [*dead(nodes=1), FULL, (RUN, [0])],
+        [*dead(nodes=1), MINOR, (RUN, [0])],
+        [*dead(nodes=1), (RUN, []), FULL, (RUN, [0]), FULL, (RUN, [])],
+        [*dead(), FULL, (RUN, [0, 1])],
+        [*dead(), FULL, (RUN, [1, 0])],
+        [*dead(ONE_REFERS_TO_ZERO), FULL, (RUN, [1]), FULL, (RUN, [0])],
+        [*dead(ONE_REFERS_TO_ZERO), FULL, FULL, (RUN, [1])],
+        [*dead(*CYCLE), FULL, (RUN, [0]), FULL, (RUN, [1])],
+        [NODE, RegisterFinalizer(0, 0), RegisterFinalizer(0, 1), Free(0), FULL, (RUN, [0])],
+        [NODE, RegisterFinalizer(0, 0), UnregisterFinalizer(0), Free(0), FULL, (RUN, [])],
+        [*AGAIN, (RUN, [])],
+        [*AGAIN, Free(0), FULL, (KEEP, []), FULL, (RUN, [1])],
+    ],
+)
+def test_these_answers_are_right(steps: list[Step], finalizing: Contract) -> None:
+    assert judge(finalizing, *steps) is None
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ([NODE, RegisterFinalizer(0, 0), FULL, (RUN, [0])], "reachable at each collection"),
+        ([*dead(nodes=1), (RUN, [0])], "reachable at each collection"),
+        ([*dead(nodes=1), FULL, (RUN, [])], "after 1 full collections"),
+        ([*dead(nodes=1), FULL, (RUN, [0, 0])], "has run, or was never registered"),
+        ([*dead(nodes=1), FULL, (RUN, [0]), FULL, (RUN, [0])], "has run, or was never"),
+        ([*dead(nodes=1), FULL, (RUN, [0, 1])], "1 has run, or was never registered"),
+        ([*dead(ONE_REFERS_TO_ZERO), FULL, (RUN, [0, 1])], "1 of node #2 refers to node #1"),
+        ([*dead(ONE_REFERS_TO_ZERO), FULL, (RUN, [0])], "after 1 full"),
+        ([*dead(*CYCLE), FULL, (RUN, [1])], "after 1 full"),
+        ([*dead(*CYCLE), FULL, (RUN, [0, 1])], "refers to"),
+        ([*dead(*CYCLE), FULL, (RUN, [])], "after 1 full"),
+        (
+            [NODE, RegisterFinalizer(0, 0), UnregisterFinalizer(0), Free(0), FULL, (RUN, [0])],
+            "0 was taken back",
+        ),
+        ([NODE, (FULL, None), (MINOR, None), (RUN, [5])], "5 has run, or was never registered"),
+    ],
+)
+def test_these_answers_are_wrong(steps: list[Step], why: str, finalizing: Contract) -> None:
+    assert why in (judge(finalizing, *steps) or "")
+
+
+def test_an_object_may_wait_while_one_that_may_be_in_the_queue_refers_to_it(
+    finalizing: Contract,
+) -> None:
+    steps: list[Step] = [*dead(ONE_REFERS_TO_ZERO), MINOR, FULL, (RUN, [1]), MINOR, (RUN, [])]
+    assert judge(finalizing, *steps) is None
+
+
+def test_an_object_that_waited_for_another_one_may_lose_its_place_in_its_cycle(
+    finalizing: Contract,
+) -> None:
+    """Node 2 refers to nodes 0 and 1, which refer to each other."""
+    steps = [*dead(*CYCLE, Write(2, 0, 0), nodes=3), FULL, (RUN, [2]), FULL]
+    assert judge(finalizing, *steps, (RUN, [1])) is None
+    assert judge(finalizing, *steps, (RUN, [0])) is None
+    assert judge(finalizing, *steps, (RUN, [0, 1])) is not None
+
+
+@pytest.mark.parametrize(
+    ("promise", "writes", "right", "wrong"),
+    [
+        ({"order": "none"}, [ONE_REFERS_TO_ZERO], [0, 1], [0]),
+        ({"order": "none", "within": 0}, [], [], [0, 0]),
+        ({"order": "reverse_registration"}, [], [1, 0], [0, 1]),
+        ({"order": "referrer_first", "cycles": "never"}, CYCLE, [], [0]),
+        ({"order": "referrer_first", "cycles": "any"}, CYCLE, [1, 0], []),
+        ({"within": 2}, [], [], [2]),
+    ],
+)
+def test_contracts_promise_other_orders_and_bounds(
+    promise: dict[str, Any],
+    writes: list[Write],
+    right: list[int],
+    wrong: list[int],
+    finalizing: Contract,
+) -> None:
+    contract = promising(finalizing, **{"order": "none", "cycles": "any"} | promise)
+    steps = [FULL, *dead(*writes), FULL]
+    assert judge(contract, *steps, (RUN, right)) is None
+    assert judge(contract, *steps, (RUN, wrong)) is not None
+
+
+def test_a_weak_reference_is_cleared_before_the_finalizer_runs_and_stays_cleared(
+    finalizing: Contract,
+) -> None:
+    steps: list[Step] = [NODE, AllocateWeakref(0), RegisterFinalizer(0, 0), Free(0), FULL]
+    steps += [(KEEP, [0]), Resurrect(0)]
+    assert judge(finalizing, *steps, (ReadWeakref(0), False)) is None
+    assert judge(finalizing, *steps, (ReadWeakref(0), True)) == "its object did not survive"
+    contract = promising(finalizing, weak="cleared_after")
+    assert judge(contract, *steps, (ReadWeakref(0), True)) is None
+    assert judge(contract, *steps, (ReadWeakref(0), False)) == "its object is reachable"
+
+
+def test_a_new_weak_reference_to_a_resurrected_object_dies_with_it(finalizing: Contract) -> None:
+    steps = [*dead(nodes=1), FULL, (KEEP, [0]), Resurrect(0), AllocateWeakref(0)]
+    assert judge(finalizing, *steps, FULL, (ReadWeakref(1), True)) is None
+    steps += [Free(0), (RUN, []), FULL]
+    assert judge(finalizing, *steps, (ReadWeakref(0), False)) is None
+    assert judge(finalizing, *steps, (ReadWeakref(0), True)) is not None
+
+
+def test_an_ephemeron_has_its_value_until_its_key_is_dead(finalizing: Contract) -> None:
+    steps: list[Step] = [NODE, AllocateNode(7), AllocateEphemeron(0, 1), Free(1), FULL]
+    assert judge(finalizing, *steps, (ReadEphemeron(1), 7)) is None
+    assert judge(finalizing, *steps, (ReadEphemeron(1), None)) == "its key is alive"
+    assert judge(finalizing, *steps, (ReadEphemeron(1), 8)) == "of a node"
+    dropped = [*steps, Free(0), FULL]
+    assert judge(finalizing, *dropped, (ReadEphemeron(0), None)) is None
+    assert judge(finalizing, *dropped, (ReadEphemeron(0), 7)) == "its key is dead"
+
+
+def test_a_chain_of_ephemerons_lives_and_dies_at_once(finalizing: Contract) -> None:
+    """Slots: the key of the first one, then three ephemerons, the last one first."""
+    steps: list[Step] = [NODE, AllocateNode(1), AllocateNode(2), AllocateNode(3)]
+    steps += [AllocateEphemeron(each, each + 1) for each in (2, 1, 0)]
+    steps += [Free(1)] * 3
+    for slot, value in ((1, 3), (2, 2), (3, 1)):
+        assert judge(finalizing, *steps, FULL, (ReadEphemeron(slot), value)) is None
+        dropped = [*steps, Free(0), FULL]
+        assert judge(finalizing, *dropped, (ReadEphemeron(slot - 1), None)) is None
+        assert judge(finalizing, *dropped, (ReadEphemeron(slot - 1), value)) is not None
+
+
+def test_a_key_that_a_finalizer_keeps_is_alive(finalizing: Contract) -> None:
+    steps: list[Step] = [NODE, AllocateNode(7), AllocateEphemeron(0, 1), Free(1)]
+    steps += [RegisterFinalizer(0, 0), Free(0), FULL]
+    assert judge(finalizing, *steps, (ReadEphemeron(0), 7)) is None
+    assert judge(finalizing, *steps, (RUN, [0]), FULL, (ReadEphemeron(0), None)) is None
+    assert judge(finalizing, *steps, (ReadEphemeron(0), None)) == "its key is alive"
