@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.plain import plain
-from fuzz.protocol.actions import SLOT_FIELDS, Free, ReadWeakref
+from fuzz.protocol.actions import SLOT_FIELDS, Free, ReadWeakref, RunFinalizers
 from fuzz.protocol.contract import KindLayout
 from fuzz.protocol.observation import Observation
 from fuzz.replay import Step
@@ -99,16 +99,17 @@ class _Changes:
             yield from shadow.prebuilt
         if action.allocates and shadow.roots:
             yield shadow.roots[-1]
-        # Reading a dead weak reference shows that all references to its object are dead.
-        if step.observation.minors or isinstance(action, ReadWeakref):
+        # Reading a dead weak reference, or running the finalizer of its object, shows that all
+        # references to that object are dead.
+        if step.observation.minors or isinstance(action, ReadWeakref | RunFinalizers):
             yield from self._aged(shadow)
         if not isinstance(action, Free):  # It moves the slots.
             slots = (getattr(action, field) for field in SLOT_FIELDS[type(action)])
             yield from (shadow.roots[slot] for slot in slots if slot in range(len(shadow.roots)))
 
     def _aged(self, shadow: Shadow) -> list[ShadowObject]:
-        """The objects with a different age. Unreachable ones are dropped."""
-        live = shadow.reachable()
+        """The objects with a different age. Those that nothing keeps are dropped."""
+        live = shadow.living()
         self._boxes = {obj: known for obj, known in self._boxes.items() if obj in live}
         self._refs = {obj: refs for obj, refs in self._refs.items() if obj in live}
         return [obj for obj, (age, _) in self._boxes.items() if obj.target or obj.age is not age]

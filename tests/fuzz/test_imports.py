@@ -102,6 +102,9 @@ TWO_MEANINGS = {
     "heap": {"fuzz.oracles.heap", "gcmodel.collector.heap"},
     "major": {"fuzz.oracles.major", "gcmodel.collector.major"},
     "arenas": {"fuzz.oracles.arenas", "gcmodel.collector.arenas"},
+    "finalizers": {"fuzz.protocol.finalizers", "gcmodel.collector.finalizers"},
+    "Finalizers": {"fuzz.protocol.finalizers", "gcmodel.collector.finalizers"},
+    "Finalizer": {"fuzz.oracles.finalization", "gcmodel.collector.finalizers"},
     # What a contract states of a way to count bytes, and the clock that counts so.
     **{by: {f"fuzz.protocol.counting.{by}", f"fuzz.oracles.counting.{by}"} for by in WAYS},
     "contexts": {

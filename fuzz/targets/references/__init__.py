@@ -39,7 +39,7 @@ _PLACES = {
     "reference-geometric": ("geometric:GeometricTarget", "with distances that have a known seed"),
     "reference-random": ("geometric:RandomTarget", "with distances that no seed predicts"),
     "reference-finalizers": (
-        "finalizers:FinalizersTarget",
+        "with_finalizers:FinalizersTarget",
         "with finalizers and ephemerons like PyPy's",
     ),
     "reference-dotnet": ("dotnet:DotnetTarget", "which samples like .NET 10"),
