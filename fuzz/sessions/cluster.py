@@ -149,16 +149,14 @@ class Cluster:
         with self._lock:
             is_first, self._cut = kind not in self._cut, self._cut | {kind}
         if is_first:
-            self._run_everywhere(cut_tasks, kind)
+            _in_thread(self._run_everywhere, cut_tasks, kind)  # A stopped machine never answers.
 
     def start_worker(self, plan: Plan, number: int) -> DaskWorker:
         return DaskWorker(self, plan, number)
 
     def close(self) -> None:
         """End the session's processes, without waiting for a machine that does not answer."""
-        closing = threading.Thread(target=self._close, daemon=True)
-        closing.start()
-        closing.join(CLOSE_SECONDS)
+        _in_thread(self._close).join(CLOSE_SECONDS)
 
     def _close(self) -> None:
         self._run_everywhere(end_processes)
@@ -169,6 +167,12 @@ class Cluster:
         if self._client is not None and self._client.status == "running":
             with suppress(OSError):
                 self._client.run(function, self._plan.token, *kind, on_error="ignore")
+
+
+def _in_thread(call: Callable[..., None], *arguments: object) -> threading.Thread:
+    thread = threading.Thread(target=call, args=arguments, daemon=True)
+    thread.start()
+    return thread
 
 
 class DaskWorker(Worker):
