@@ -93,7 +93,6 @@ class EstimateOracle(Oracle):
         block = self._shadow.placed_by(action)
         self._stands_for.pop(block, None)
         for hit in sampling.hits:
-            assert sampling.period_bytes is not None
             sampled = CountedBlock(
                 *(counted_bytes, block.size_bytes, hit.weight, sampling.period_bytes)
             )

@@ -19,7 +19,15 @@ class CountedBlock(NamedTuple):
     size_bytes: int
     """What it has room for."""
     weight: int
-    period_bytes: int
+    period_bytes: int | None
+    """None while sampling is off. Go may take a sample then, which stands for one block."""
+
+    @property
+    def over_chance(self) -> float:
+        """How many blocks of its size it stands for."""
+        assert self.period_bytes is not None
+        # A block that counts nothing is sampled only if a distance may be 0.
+        return one_over_chance(max(self.counted_bytes, 1), self.period_bytes)
 
 
 def one_over_chance(size_bytes: float, period_bytes: int) -> float:
@@ -32,9 +40,7 @@ def _rounded(number: float) -> int:
 
 
 def _by_probability(block: CountedBlock) -> tuple[float, float]:
-    # A block that counts nothing is sampled only if a distance may be 0.
-    objects = one_over_chance(max(block.counted_bytes, 1), block.period_bytes)
-    return objects, objects * block.size_bytes
+    return block.over_chance, block.over_chance * block.size_bytes
 
 
 def _by_weight(block: CountedBlock) -> tuple[float, float]:
@@ -49,8 +55,7 @@ def _by_whole_weight(block: CountedBlock) -> tuple[float, float]:
 
 
 def _for_a_dump(block: CountedBlock) -> tuple[float, float]:
-    scale = one_over_chance(block.counted_bytes, block.period_bytes)
-    return _rounded(8 * scale) / 8, _rounded(block.counted_bytes * scale)
+    return (_rounded(8 * block.over_chance) / 8, _rounded(block.counted_bytes * block.over_chance))
 
 
 STANDS_FOR: Mapping[str, Callable[[CountedBlock], tuple[float, float]]] = {
