@@ -48,7 +48,12 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "cycles": {"order": "referrer_first", "cycles": "never"},
     },
 }
-ACTIONS = {"reference-finalizers": 5000, "incminimark-finalizers": 3000, "ocaml-finalizers": 5000}
+ACTIONS = {
+    "reference-finalizers": 5000,
+    "incminimark-finalizers": 3000,
+    "go-finalizers": 5000,
+    "ocaml-finalizers": 5000,
+}
 each_target = pytest.mark.parametrize("name", ACTIONS)
 
 
