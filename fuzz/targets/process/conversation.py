@@ -119,6 +119,8 @@ class Conversation:
         self.unread = 0
         """How many answers are not needed any more."""
         self.history = History()
+        self.headers = 0
+        """How many were sent."""
 
     def send(self, line: str) -> None:
         """Queue a line for the program."""

@@ -34,6 +34,9 @@ SILENT_TRACES_MAX = 32
 AHEAD_MAX, AHEAD_STEP = 256, 8
 """How many actions are sent ahead at most, and how many at a time: the program carries them out
 while the next ones are drawn."""
+HEADERS_MAX = 2000
+"""A process that has read this many is replaced, so that what a runtime never gives back is
+bounded: an arena of jemalloc leaves a megabyte of addresses. A trace takes two, see `finish`."""
 PROCESSES_MAX = 16
 """How many processes are kept if the contract has settings of the process."""
 
@@ -140,7 +143,7 @@ class ProcessTarget(FullTarget):
             self._conversation.unread += len(self._sent)
         self._reset(configuration)
         self._state = TraceState.AHEAD
-        if self.starts_afresh:
+        if self.starts_afresh or self._has_served_enough:
             self._break_off()
         self.earlier = ()
         try:
@@ -167,6 +170,10 @@ class ProcessTarget(FullTarget):
     @property
     def starts_afresh(self) -> bool:  # type: ignore[override]
         return self._fresh_process or self.default_contract().fresh_process
+
+    @property
+    def _has_served_enough(self) -> bool:
+        return self._conversation is not None and self._conversation.headers >= HEADERS_MAX
 
     def _first_contract(self) -> Contract:
         try:
@@ -221,6 +228,7 @@ class ProcessTarget(FullTarget):
 
     def _send_header(self, conversation: Conversation) -> tuple[EarlierTrace, ...]:
         conversation.send(self._header)
+        conversation.headers += 1
         return conversation.history.begin(self._configuration)
 
     def _send_action(self, conversation: Conversation, action: Action) -> None:

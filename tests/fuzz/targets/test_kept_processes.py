@@ -38,6 +38,17 @@ def test_a_process_serves_all_traces_with_its_setting(target: FullTarget) -> Non
     assert len({*processes}) == 2
 
 
+def test_a_process_that_has_served_enough_is_replaced(
+    target: FullTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "HEADERS_MAX", 2)
+    before = {*psutil.Process().children()}
+    processes = [process_of(target, 0, trace) for trace in range(4)]
+    assert processes == [processes[0], processes[0], processes[2], processes[2]]
+    assert processes[0] != processes[2]
+    assert len({*psutil.Process().children()} - before) == 1
+
+
 def test_the_oldest_of_too_many_processes_is_ended(
     target: FullTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
