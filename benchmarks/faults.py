@@ -231,8 +231,9 @@ KINDS = (
 def left_in(folder: Path) -> dict[str, object]:
     """The traces of a corpus, and its record without `timing`."""
     left: dict[str, object] = {path.name: path.read_bytes() for path in folder.glob("*.jsonl")}
-    [path] = folder.glob("sessions/*.json")
-    return {**left, path.name: attrs.evolve(record.read(path), timing=())}
+    for path in folder.glob("sessions/*.json"):
+        left[path.name] = attrs.evolve(record.read(path), timing=())
+    return left
 
 
 def run_python(*arguments: str, env: dict[str, str]) -> int:
@@ -283,9 +284,13 @@ def compare(machines: Machines, seeds: SimpleQueue[int | None], results: list[Re
     """Compare what sessions left, each after its end."""
     while (seed := seeds.get()) is not None:
         left, alone = machines.left(seed), machines.left_alone(seed)
-        [session] = (each for each in left.values() if isinstance(each, SessionRecord))
         missing = [name for name in {*left, *alone} if left.get(name) != alone.get(name)]
-        results.append(Result(session.totals.actions, len(session.failures), missing))
+        totals = [
+            (each.totals.actions, len(each.failures))
+            for each in left.values()
+            if isinstance(each, SessionRecord)
+        ]
+        results.append(Result(*(totals or [(0, 0)])[0], missing))
 
 
 def run(seconds: float, faults: int, actions: int, folder: Path) -> bool:
@@ -293,24 +298,26 @@ def run(seconds: float, faults: int, actions: int, folder: Path) -> bool:
     rng = random.Random(f"{faults}")  # noqa: S311 - reproducible, not secret
     struck, results, seeds = Counter[str](), list[Result](), SimpleQueue[int | None]()
     machines = Machines(folder, actions, rng, seeds)
-    comparing = threading.Thread(target=compare, args=(machines, seeds, results))
+    comparing = threading.Thread(target=compare, args=(machines, seeds, results), daemon=True)
     comparing.start()
     began = time.monotonic()
     times = sorted(rng.uniform(0, seconds) for _ in range(faults))
-    while time.monotonic() < began + seconds:
-        machines.tend()
-        if times and times[0] < time.monotonic() - began:
-            kind = rng.choice(KINDS)
-            if machines.strike(kind):
-                struck[kind] += 1
-                print(f"{time.monotonic() - began:7.1f} s  {kind}", flush=True)
-                times.pop(0)
-        time.sleep(POLL_SECONDS)
-    machines.finish()
-    took_seconds = time.monotonic() - began
-    seeds.put(None)
-    comparing.join()
-    machines.end()
+    try:
+        while time.monotonic() < began + seconds:
+            machines.tend()
+            if times and times[0] < time.monotonic() - began:
+                kind = rng.choice(KINDS)
+                if machines.strike(kind):
+                    struck[kind] += 1
+                    print(f"{time.monotonic() - began:7.1f} s  {kind}", flush=True)
+                    times.pop(0)
+            time.sleep(POLL_SECONDS)
+        machines.finish()
+        took_seconds = time.monotonic() - began
+        seeds.put(None)
+        comparing.join()
+    finally:
+        machines.end()
     for kind, count in sorted(struck.items()):
         print(f"{count:4}  {kind}")
     print(

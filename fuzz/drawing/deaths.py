@@ -42,7 +42,7 @@ def objects_with_finalizers_die(mutator: ScenarioMutator, choices: Choices) -> S
         nodes.append((yield from mutator.new(_any_node(choices))))
         if choices.below(4):
             yield from _registered(mutator, nodes[-1])
-        if choices.one_in(4):
+        if choices.one_in(4) and mutator.supports("allocate_weakref"):
             weakrefs.append((yield from mutator.new(mutator.weakref(nodes[-1]))))
         if choices.one_in(4):
             yield from _collected(mutator, choices)
@@ -50,7 +50,7 @@ def objects_with_finalizers_die(mutator: ScenarioMutator, choices: Choices) -> S
         yield mutator.write(choices.pick(nodes), choices.pick([*nodes, *weakrefs]))
     if choices.one_in(3):
         yield from _collected(mutator, choices)
-    if choices.one_in(8):
+    if choices.one_in(8) and mutator.supports("unregister_finalizer"):
         yield actions.UnregisterFinalizer(mutator.slot(choices.pick(nodes)))
     if choices.one_in(4):
         yield from mutator.if_legal(mutator.sample_often)
@@ -111,7 +111,7 @@ def _resurrected(mutator: ScenarioMutator, choices: Choices, number: int) -> Sce
             yield from _read_from(mutator, obj)
         case 2:
             yield from _registered(mutator, obj)
-        case 3:
+        case 3 if mutator.supports("allocate_weakref"):
             yield mutator.weakref(obj)
             weakref = mutator.newest()
             yield mutator.free(obj)

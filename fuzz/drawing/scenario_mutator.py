@@ -39,6 +39,10 @@ class ScenarioMutator:
     situation: Situation
     choices: Choices
 
+    def supports(self, action: str) -> bool:
+        """Whether the contract has the action of that name."""
+        return action in self.situation.contract.actions
+
     def newest(self) -> ShadowObject:
         """The object in the last slot: the one that the scenario allocated or loaded last.
 

@@ -10,7 +10,7 @@ when it is due. No scenario depends on how a target works.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fuzz.drawing.deaths import (
     ephemerons_form_a_chain,
@@ -446,6 +446,11 @@ OF_DEATHS = (
     *([weakref_is_resurrected] * 4),
 )
 OF_FINALIZERS = (*OF_COLLECTORS, *OF_DEATHS)
+ABOUT: Mapping[StartScenario, str] = {
+    ephemerons_form_a_chain: "allocate_ephemeron",
+    weakref_is_resurrected: "allocate_weakref",
+}
+"""The action that a scenario is about."""
 OF_RANDOM_DISTANCES = (*OF_COLLECTORS, *[kinds_alternate_in_step] * 5)
 OF_BOUNDARIES = (*OF_RANDOM_DISTANCES, *[sampling_is_on_for_moments] * 10)
 OF_BLOCKS = (blocks_alternate_in_step,)
@@ -460,7 +465,9 @@ def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
     if not contract.nursery_bytes:
         return OF_BLOCKS if is_random else ()
     if contract.finalizers:
-        return (*OF_DEATHS, facts_meet) if is_late else OF_FINALIZERS
+        scenarios = (*OF_DEATHS, facts_meet) if is_late else OF_FINALIZERS
+        none = {each for each, action in ABOUT.items() if action not in contract.actions}
+        return [each for each in scenarios if each not in none]
     if not is_random:
         return (facts_meet,) if is_late else OF_COLLECTORS
     return OF_BOUNDARIES if contract.boundary_bytes else OF_RANDOM_DISTANCES

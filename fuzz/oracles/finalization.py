@@ -36,7 +36,7 @@ class Finalizer:
     may_be_pending: bool = False
     """Whether a collection has seen its object unreachable since the queue was emptied."""
     full_collections: int = 0
-    """How many of them were full ones in which nothing delayed it."""
+    """How many of those were full ones in which nothing delayed it."""
     has_waited: bool = False
     """Whether one has seen an object outside its cycle that refers to it."""
 
@@ -52,6 +52,7 @@ class Finalizer:
     def leave_queue(self) -> None:
         """The queue was emptied, and it was not there."""
         self.may_be_pending = False
+        self.full_collections = 0
 
 
 class FinalizationOracle(Oracle):
@@ -79,20 +80,21 @@ class FinalizationOracle(Oracle):
         return contract.finalizers is not None and "finalized" in contract.observes
 
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
-        if isinstance(action, RunFinalizers):
-            self._check_run(observation.finalized)
-        elif observation.finalized:
-            raise self.mismatch("finalized", [], observation.finalized, "the action runs none")
-        if isinstance(action, RegisterFinalizer):
-            obj = self._shadow.roots[action.root]
-            self._waiting[action.number] = Finalizer(action.number, obj)
-        elif isinstance(action, UnregisterFinalizer):
-            self._take_back(self._shadow.roots[action.root])
-        elif observation.minors:
+        # What the action does to finalizers comes after a collection in it.
+        if observation.minors:
             is_full = action.collects == "full"
             if self._waiting:
                 self._note_collection(is_full=is_full)
             self._is_idle = is_full
+        if isinstance(action, RunFinalizers):
+            self._check_run(observation.finalized)
+        elif observation.finalized:
+            raise self.mismatch("finalized", [], observation.finalized, "the action runs none")
+        elif isinstance(action, RegisterFinalizer):
+            obj = self._shadow.roots[action.root]
+            self._waiting[action.number] = Finalizer(action.number, obj)
+        elif isinstance(action, UnregisterFinalizer):
+            self._take_back(self._shadow.roots[action.root])
 
     def _take_back(self, obj: ShadowObject) -> None:
         taken = {number: each for number, each in self._waiting.items() if each.obj is obj}

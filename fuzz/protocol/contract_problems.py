@@ -316,6 +316,10 @@ def _needs(contract: Contract) -> Iterator[str]:
     }.items():
         if applies and rule.weights == "none":
             yield f"{what} needs weights in sampling"
+    if rule.estimates == "dumped" and (
+        "enable_sampling" in listed or not rule.initial_period_bytes
+    ):
+        yield "estimates dumped needs initial_period_bytes, and no enable_sampling in actions"
     if "read_profile" in listed and rule.estimates == "none":
         yield "read_profile in actions needs estimates in sampling"
     if "disable_sampling" in listed and not rule.disabling:

@@ -3,8 +3,8 @@
 A *case* is all failures of one identity. Chunks finish in any order, but their failures are looked
 at in the order of the chunks: each is *decided* when all chunks before its own are there. The first
 of a case is reduced, and reported when its chunk is *settled*: this chunk and all before it are
-over, and all that was found in them is reduced. Invariants: so what whole chunks leave depends on
-the plan only, and not on the number of workers. Behind a chunk that takes long, only the sum of
+over, and all that was found in them is reduced. Invariants: what whole chunks leave depends on the
+plan only, and not on the number of workers. Behind a chunk that takes long, only the sum of
 those without failures is held, and of each case only the failures that may be needed.
 """
 

@@ -47,7 +47,7 @@ BEAT_SECONDS = 5.0
 ABSENCE_SECONDS = 300.0
 """How long a session waits for a scheduler that restarts, and for its workers."""
 CLOSE_SECONDS = 2.0
-"""How long the end of a session waits for the cluster. Its processes end without a task, too."""
+"""How long a session waits for all machines. Its processes end without a task, too."""
 PLAIN = {("builtins", "set"), ("builtins", "frozenset"), ("collections", "Counter")}
 """What messages have beside numbers, texts, lists and our classes."""
 
@@ -149,7 +149,8 @@ class Cluster:
         with self._lock:
             is_first, self._cut = kind not in self._cut, self._cut | {kind}
         if is_first:
-            _in_thread(self._run_everywhere, cut_tasks, kind)  # A stopped machine never answers.
+            # A stopped machine never answers; the others know before they get another task.
+            _in_thread(self._run_everywhere, cut_tasks, kind).join(CLOSE_SECONDS)
 
     def start_worker(self, plan: Plan, number: int) -> DaskWorker:
         return DaskWorker(self, plan, number)

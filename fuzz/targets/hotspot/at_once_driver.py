@@ -81,8 +81,8 @@ class AtOnceDriver(HotspotDriver):
         threads = self.attached
         for number, thread in threads.items():
             self._counter.add(number, thread.env)
-            self._take_logged(number)
-            self.machine.take_samples(thread, None)
+            self._threads.run(number, partial(self._take_logged, number))
+            self._threads.run(number, partial(self.machine.take_samples, thread, None))
         for table in self._tables:
             threads[0].free(table)
         new_array = self.machine.jni.NewObjectArray
@@ -109,7 +109,8 @@ class AtOnceDriver(HotspotDriver):
             [now - then for then, now in zip(*pair, strict=True)]
             for pair in zip(before, after, strict=True)
         ]
-        self._compare_logged(action)
+        for number in self.attached:
+            self._threads.run(number, partial(self._compare_logged, number, action))
         observation = self.observation
         observation.samples = sum(samples for samples, _ in taken)
         if observation.shares is not None:
@@ -117,27 +118,26 @@ class AtOnceDriver(HotspotDriver):
             observation.shares = [[*read, *counts] for read, counts in pairs]
 
     def _take_logged(self, number: int) -> list[SampleEvent]:
-        """The first samples of a thread's row, which the machine then has to take."""
-        env, machine = self.attached[0].env, self.machine
+        """The first samples of this thread's row, which the machine then has to take."""
+        env, machine = self.attached[number].env, self.machine
         for sample in self._counter.take_logged(number):
             address = machine.jni.GetLongField(env, sample.thread, machine.names.eetop)
             machine.jni.DeleteGlobalRef(env, sample.thread)
-            machine.samples.append(SampleEvent(self.attached[number].env, address, *sample[1:]))
+            machine.samples.append(SampleEvent(env, address, *sample[1:]))
         return machine.samples
 
-    def _compare_logged(self, action: Action) -> None:
-        """Raises JavaError if a sample has another object, class, size or thread."""
-        for number, thread in self.attached.items():
-            samples = self._take_logged(number)
-            allocated = self.roots[-1] if action.allocates else None
-            problem = None
-            if isinstance(action, RunAtOnce):
-                problem = self._problem_of_share(samples, number, action)
-            elif samples and not (allocated and number == action.thread):
-                problem = "thread"
-            self.machine.take_samples(thread, allocated)
-            if problem:
-                raise JavaError(f"the event of a sample has another {problem}")
+    def _compare_logged(self, number: int, action: Action) -> None:
+        """Raises JavaError if a sample of this thread has another object, class, size or thread."""
+        samples = self._take_logged(number)
+        allocated = self.roots[-1] if action.allocates else None
+        problem = None
+        if isinstance(action, RunAtOnce):
+            problem = self._problem_of_share(samples, number, action)
+        elif samples and not (allocated and number == action.thread):
+            problem = "thread"
+        self.machine.take_samples(self.attached[number], allocated)
+        if problem:
+            raise JavaError(f"the event of a sample has another {problem}")
 
     def _problem_of_share(
         self, samples: Sequence[SampleEvent], number: int, action: RunAtOnce

@@ -190,9 +190,10 @@ let run_finalisers is_kept =
 
 let resurrect number =
   let index = ref 0 in
-  while kept.numbers.(!index) <> number do
+  while !index < kept.size && kept.numbers.(!index) <> number do
     incr index
   done;
+  if !index = kept.size then raise Not_found;
   keep kept.objects.(!index)
 
 let perform () =

@@ -93,6 +93,14 @@ def test_these_answers_are_right(steps: list[Step], finalizing: Contract) -> Non
     assert judge(finalizing, *steps) is None
 
 
+def test_a_collection_in_a_registration_may_find_other_objects_dead(finalizing: Contract) -> None:
+    bench = Bench(finalizing)
+    for action in (NODE, NODE, RegisterFinalizer(0, 0), Free(0)):
+        bench.judge(action, Observation())
+    bench.judge(RegisterFinalizer(0, 1), Observation(minors=1))
+    bench.judge(RUN, Observation(finalized=[0]))
+
+
 @pytest.mark.parametrize(
     ("steps", "why"),
     [
@@ -107,6 +115,7 @@ def test_these_answers_are_right(steps: list[Step], finalizing: Contract) -> Non
         ([*dead(*CYCLE), FULL, (RUN, [1])], "after 1 full"),
         ([*dead(*CYCLE), FULL, (RUN, [0, 1])], "refers to"),
         ([*dead(*CYCLE), FULL, (RUN, [])], "after 1 full"),
+        ([*dead(*CYCLE), FULL, (RUN, [0]), FULL, (RUN, [])], "after 1 full"),
         (
             [NODE, RegisterFinalizer(0, 0), UnregisterFinalizer(0), Free(0), FULL, (RUN, [0])],
             "0 was taken back",

@@ -334,6 +334,11 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"actions": ("malloc", "read_profile"), "observes": ("samples", "profile")},
         "read_profile in actions needs estimates in sampling",
     ),
+    (
+        BLOCKS,
+        {"estimates": "dumped", "initial_period_bytes": None, "first_bytes": ()},
+        "estimates dumped needs initial_period_bytes, and no enable_sampling in actions",
+    ),
     (BLOCKS, {"observes": ("samples", "minors", "weights")}, "weights in observes needs weights i"),
     (BUFFERS, {"first_bytes": (None,)}, "enabling keeps needs first_bytes, a number for each thre"),
     (AT_ONCE, {"distances": "period"}, "run_at_once needs distances that are random or unstated,"),
