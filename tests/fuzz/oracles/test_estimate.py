@@ -158,7 +158,7 @@ def test_a_dump_has_the_numbers_of_jemalloc(
 
 def test_a_dump_has_all_blocks_since_the_samples_were_dropped(blocks: Contract) -> None:
     rule = {"estimates": "dumped", "setting_period": "drops", "initial_period_bytes": 8}
-    judge = Judge(profiling(blocks, **rule))
+    judge = Judge(profiling(blocks, **rule).without(["enable_sampling"]))
     judge.follow(Malloc(80), Malloc(80, thread=1), Free(0))
     judge.follow(ReadProfile(), profile=[1, 80, 2, 160])
     assert mismatch_of(judge, ReadProfile(), profile=[1, 80, 1, 80]).expected == 160
