@@ -11,6 +11,7 @@ when it is due. No scenario depends on how a target works.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 from fuzz.drawing.deaths import (
     ephemerons_form_a_chain,
@@ -465,12 +466,16 @@ def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
     if not contract.nursery_bytes:
         return OF_BLOCKS if is_random else ()
     if contract.finalizers:
-        scenarios = (*OF_DEATHS, facts_meet) if is_late else OF_FINALIZERS
-        none = {each for each, action in ABOUT.items() if action not in contract.actions}
-        return [each for each in scenarios if each not in none]
+        return _scenarios_of_deaths(contract.actions, is_late)
     if not is_random:
         return (facts_meet,) if is_late else OF_COLLECTORS
     return OF_BOUNDARIES if contract.boundary_bytes else OF_RANDOM_DISTANCES
+
+
+@cache
+def _scenarios_of_deaths(actions: tuple[str, ...], is_late: bool) -> Sequence[StartScenario]:
+    scenarios = (*OF_DEATHS, facts_meet) if is_late else OF_FINALIZERS
+    return [each for each in scenarios if ABOUT.get(each) in (None, *actions)]
 
 
 def next_of(scenario: Scenario) -> Action | None:

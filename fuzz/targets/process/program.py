@@ -36,7 +36,7 @@ AHEAD_MAX, AHEAD_STEP = 256, 8
 while the next ones are drawn."""
 HEADERS_MAX = 2000
 """A process that has read this many is replaced, so that what a runtime never gives back is
-bounded: an arena of jemalloc leaves a megabyte of addresses. A trace takes two, see `finish`."""
+bounded: an arena of jemalloc leaves megabytes of addresses. A trace takes two, see `finish`."""
 PROCESSES_MAX = 16
 """How many processes are kept if the contract has settings of the process."""
 
