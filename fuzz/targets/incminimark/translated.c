@@ -608,6 +608,14 @@ static int is_header(const char *line)
     return strstr(line, "\"gcfuzz\"") != NULL;
 }
 
+/* End with the parent, also with one that ended before this was asked for. */
+static void end_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+}
+
 /* Fork for the trace of this header. The parent returns when the child has ended. */
 static void begin_trace(char *line)
 {
@@ -621,11 +629,12 @@ static void begin_trace(char *line)
         settings[NURSERY_BYTES] = NURSERY_BYTES_MIN;
     take_line(line);
     flush_output();
+    pid_t parent = getpid();
     pid_t child = fork();
     if (child < 0)
         _exit(1);
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        end_with(parent);
         in_child = 1;
         if (!is_right) {
             put_error("IllegalError: config has a setting that does not exist");

@@ -13,14 +13,23 @@
 #define CALLBACK_WORDS 5
 #define END_OF_INPUT 1
 
+/* End with the parent, also with one that ended before this was asked for. */
+static void end_with(pid_t parent)
+{
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent)
+    _exit(END_OF_INPUT);
+}
+
 /* Return in a new child. When it ends with 0, return in the next one: all start from one heap. */
 value gcfuzz_next_trace(value unit)
 {
+  pid_t parent = getpid();
   for (;;) {
     int status = 0;
     pid_t child = fork();
     if (child == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      end_with(parent);
       return Val_unit;
     }
     waitpid(child, &status, 0);

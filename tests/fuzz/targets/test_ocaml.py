@@ -140,15 +140,19 @@ def test_each_action_passes(target: OcamlDriver) -> None:
     assert run_actions(full(target), {}, EACH_ACTION) is None
 
 
-def test_the_end_of_ocaml_is_an_error(target: OcamlDriver) -> None:
-    target.start({})
-    assert target.mutator is not None
-    target.mutator.process.kill()
-    target.mutator.process.wait()
-    assert (
-        target.perform(CollectFull()).error
-        == "EOFError: the program that is asked has ended with exit code -9"
-    )
+def test_the_end_of_ocaml_is_an_error(program: tuple[str, str]) -> None:
+    """At any moment, also while it forks: a copy of it must not answer."""
+    for moment in range(100):
+        target = OcamlDriver("ocaml", *program)
+        target.start({})
+        assert target.mutator is not None
+        for _ in range(100 * moment):
+            assert not target.mutator.has_ended
+        target.mutator.process.kill()
+        target.mutator.process.wait()
+        error = target.perform(CollectFull()).error
+        target.close()
+        assert error == "EOFError: the program that is asked has ended with exit code -9"
 
 
 # What is not observed.
