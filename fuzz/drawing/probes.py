@@ -71,8 +71,9 @@ class Moment:
 
     def ephemerons_before(self) -> int:
         """How many ephemerons lead to the key of that of the action, each by its value."""
-        key, count = self.root().target, 0
-        while found := [e for e in self.shadow.finalizers.ephemerons if e.value is key]:
+        key, count, ephemerons = self.root().target, 0, self.shadow.finalizers.ephemerons
+        # They may lead into a cycle.
+        while count < len(ephemerons) and (found := [e for e in ephemerons if e.value is key]):
             key, count = found[0].target, count + 1
             if key is self.root().target:
                 break

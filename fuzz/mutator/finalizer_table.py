@@ -23,6 +23,7 @@ class FinalizerTable:
 
     def __init__(self, promised: Finalizers | None) -> None:
         self._clears_before = promised is not None and promised.weak == "cleared_before"
+        self._attaches = promised is not None and promised.ephemerons == "attached"
         self.registered: dict[int, ShadowObject] = {}
         """The object of each number that was ever used."""
         self.waiting: dict[int, ShadowObject] = {}
@@ -75,12 +76,19 @@ class FinalizerTable:
         """The values of ephemerons that were found together with their keys."""
         for each in self.ephemerons:
             value = each.value
-            if value is not None and value not in found and each in found and each.target in found:
+            is_found = each.target in found and (self._attaches or each in found)
+            if value is not None and value not in found and is_found:
                 yield value
+
+    def attached_values(self) -> Iterable[ShadowObject | None]:
+        """The values that a minor collection keeps if their ephemerons are dead."""
+        return [each.value for each in self.ephemerons] if self._attaches else []
 
     def clear_ephemerons(self, living: Collection[ShadowObject]) -> None:
         """After a full collection the others have no value."""
         for each in self.ephemerons:
             if each.target not in living:
                 each.value = None
-        self.ephemerons = [each for each in self.ephemerons if each.value and each in living]
+        self.ephemerons = [
+            each for each in self.ephemerons if each.value and (self._attaches or each in living)
+        ]

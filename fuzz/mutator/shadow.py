@@ -311,6 +311,7 @@ class Shadow:
         if self.young:
             self._age(self.roots)
             self._age(self.finalizers.waiting.values())
+            self._age(self.finalizers.attached_values())
             for obj in self._written:
                 self._age(obj.refs)
             fate = OLD if self._survivors_may_overflow() else DEAD

@@ -33,3 +33,6 @@ class Finalizers:
     weak: Literal["cleared_before", "cleared_after"] = "cleared_after"
     """Whether the weak references to an object are cleared when its finalizer is called, or when it
     is dead."""
+    ephemerons: Literal["pairs", "attached"] = "pairs"
+    """Whether the value dies with the ephemeron or its key, whatever dies first, or is attached to
+    the key and dies with it alone."""

@@ -5,6 +5,8 @@ questions through pipes, and gets the samples through the diagnostics socket. St
 `driver`.
 """
 
+import attrs
+
 from fuzz.targets.registration import PathOption, Program, lazily
 
 DOTNET = Program(
@@ -19,4 +21,11 @@ DOTNET = Program(
     ),
     command=lazily("fuzz.targets.dotnet.find:driver_command"),
 )
-TARGETS = (DOTNET, DOTNET.as_documented())
+FINALIZERS = attrs.evolve(
+    DOTNET,
+    name="dotnet-finalizers",
+    description="finalizers, weak handles and ConditionalWeakTable of .NET 10",
+    command=lazily("fuzz.targets.dotnet.find:finalizers_command"),
+    variant_of=DOTNET.name,
+)
+TARGETS = (DOTNET, DOTNET.as_documented(), FINALIZERS)

@@ -23,6 +23,7 @@ WHEEL = "msmcp_azure"
 CARRIER = Path("bin", "azmcp")
 COMPILER = "mcs"
 MUTATOR = Path(__file__).with_name("mutator.cs")
+FINALIZERS = Path(__file__).with_name("finalizers.cs")
 HOW_TO_INSTALL = "pip install msmcp-azure==3.0.0, and apt install mono-mcs"
 FRAMEWORK = "Microsoft.NETCore.App"
 LIBRARIES = f"shared/{FRAMEWORK}/10.*/{bundle.CORE_LIBRARY}"
@@ -34,6 +35,12 @@ def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The command line of the driver of that target. Raises BadInputError."""
     program = made_program(options.paths.get("dotnet"))
     return python_driver(__package__, name, program)
+
+
+def finalizers_command(name: str, options: TargetOptions) -> tuple[str, ...]:
+    """The command line of the driver of `dotnet-finalizers`. Raises BadInputError."""
+    program = made_program(options.paths.get("dotnet"), FINALIZERS)
+    return python_driver(__package__, name, program, module="finalizers_driver")
 
 
 def find_carrier(dotnet: Path | None) -> tuple[Path, ...]:
@@ -71,16 +78,16 @@ def _files_of_sdk(folder: Path) -> tuple[Path, ...]:
     return found
 
 
-def made_program(dotnet: Path | None) -> Path:
-    """The mutator's program, from the cache or a new one. Raises BadInputError."""
+def made_program(dotnet: Path | None, source: Path = MUTATOR) -> Path:
+    """The program of a source, from the cache or a new one. Raises BadInputError."""
     carrier = find_carrier(dotnet)
     states = [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in carrier]
-    parts = (*states, MUTATOR.read_text("utf-8"), bundle.configured(None))
+    parts = (*states, source.read_text("utf-8"), bundle.configured(None))
 
     def make(folder: Path) -> Path:
         if shutil.which(COMPILER) is None:
             raise BadInputError(f"the target dotnet needs a compiler of C#: {HOW_TO_INSTALL}")
-        return make_program(bundle.runtime_of(carrier), MUTATOR, folder)
+        return make_program(bundle.runtime_of(carrier), source, folder)
 
     return kept_program(parts, make)
 

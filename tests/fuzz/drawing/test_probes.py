@@ -288,6 +288,13 @@ def test_each_probe_of_finalizers_is_reached_once_and_not_by_its_near_miss() -> 
         assert count(target, probe, missing) == 0, probe
 
 
+def test_ephemerons_may_lead_into_a_cycle() -> None:
+    """The key of the first one is its value too."""
+    into = [NODE, NODE, do.AllocateEphemeron(0, 0), do.AllocateEphemeron(0, 1)]
+    actions = [*into, do.AllocateEphemeron(1, 0), do.ReadEphemeron(4)]
+    assert count(make_target("reference-finalizers"), "value_of_third_ephemeron", actions) == 1
+
+
 # Of each state of a major collection.
 
 BEFORE: dict[type[Action], list[Action]] = {

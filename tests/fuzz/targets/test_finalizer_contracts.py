@@ -47,12 +47,19 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "order": {"order": "referrer_first"},
         "cycles": {"order": "referrer_first", "cycles": "never"},
     },
+    "dotnet-finalizers": {
+        "order": {"order": "referrer_first"},
+        "registration order": {"order": "reverse_registration"},
+        "count": {"registrations": "any"},
+        "ephemerons": {"ephemerons": "pairs"},
+    },
 }
 ACTIONS = {
     "reference-finalizers": 5000,
     "incminimark-finalizers": 3000,
     "go-finalizers": 5000,
     "ocaml-finalizers": 5000,
+    "dotnet-finalizers": 2000,
 }
 each_target = pytest.mark.parametrize("name", ACTIONS)
 
