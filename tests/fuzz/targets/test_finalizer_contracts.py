@@ -14,6 +14,7 @@ from target_helpers import Changed, first_failure, installed
 
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.protocol.actions import (
+    AllocateEphemeron,
     AllocateNode,
     AllocateWeakref,
     CheckHeap,
@@ -51,7 +52,7 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "order": {"order": "referrer_first"},
         "registration order": {"order": "reverse_registration"},
         "count": {"registrations": "any"},
-        "ephemerons": {"ephemerons": "pairs"},
+        "weak": {"weak": "cleared_after"},
     },
 }
 ACTIONS = {
@@ -117,3 +118,16 @@ def test_ocaml_calls_the_last_registered_finalizer_first() -> None:
     answers = [*run.answers]
     assert answers[9].finalized == [5, 7]
     assert run.bench.shadow.graph() == [[1, 3, 0, 1], [1, 4]]
+
+
+@pytest.mark.parametrize(("ephemerons", "is_right"), [("attached", True), ("pairs", False)])
+def test_dotnet_attaches_a_value_to_its_key(ephemerons: str, is_right: bool) -> None:
+    """The value outlives the ephemeron, and dies with the key."""
+    actions = [
+        *(AllocateNode(3), AllocateNode(4), AllocateWeakref(1), AllocateEphemeron(0, 1)),
+        *(Free(3), Free(1), CollectFull(), ReadWeakref(1)),
+        *(Free(0), CollectFull(), ReadWeakref(0)),
+    ]
+    target = with_mistake("dotnet-finalizers", {"ephemerons": ephemerons})
+    _, failure = run_through(target, {}, actions)
+    assert (failure is None) == is_right
