@@ -102,6 +102,7 @@ class Shadow:
         self._walked: list[ShadowObject] = []
         self.weak_targets: list[ShadowObject] = []
         self.finalizers = FinalizerTable(contract.finalizers)
+        self._can_resurrect = "resurrect" in contract.actions
         self.ended_threads: set[int] = set()
         self._survivor_bytes_max = contract.survivor_bytes
         # The bytes of survivors since the last full collection.
@@ -139,7 +140,7 @@ class Shadow:
         if effect not in self._UNSEEN:
             self._graph = None
         if isinstance(action, actions.RunFinalizers):
-            self.finalizers.run(finalized, action.keep)
+            self.finalizers.run(finalized, action.keep and self._can_resurrect)
         elif minors and self.finalizers.waiting:
             self.finalizers.collected(self.reachable(), self.living())
 

@@ -32,4 +32,11 @@ JFR = Program(
     command=HOTSPOT.command,
     variant_of=HOTSPOT.name,
 )
-TARGETS = (HOTSPOT, HOTSPOT.as_documented(), AT_ONCE, JFR, JFR.as_documented())
+FINALIZERS = Program(
+    name="hotspot-finalizers",
+    description="hotspot, with phantom references",
+    options=HOTSPOT.options,
+    command=HOTSPOT.command,
+    variant_of=HOTSPOT.name,
+)
+TARGETS = (HOTSPOT, HOTSPOT.as_documented(), AT_ONCE, JFR, JFR.as_documented(), FINALIZERS)

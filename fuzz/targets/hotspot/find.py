@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fuzz.problems import BadInputError
 from fuzz.protocol.target import AS_DOCUMENTED
-from fuzz.targets.hotspot import AT_ONCE, JFR
+from fuzz.targets.hotspot import AT_ONCE, FINALIZERS, JFR
 from fuzz.targets.options import TargetOptions
 from fuzz.targets.registration import python_driver
 
@@ -22,7 +22,11 @@ HOW_TO_INSTALL = f"pip install {WHEEL}, or apt install openjdk-17-jdk-headless"
 
 def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The command line of the driver of that target. Raises BadInputError."""
-    modules = {AT_ONCE.name: "at_once_driver", JFR.name: "jfr_driver"}
+    modules = {
+        AT_ONCE.name: "at_once_driver",
+        JFR.name: "jfr_driver",
+        FINALIZERS.name: "finalizers_driver",
+    }
     module = modules.get(name.removesuffix(AS_DOCUMENTED), "driver")
     library = find_library(options.paths.get("java"))
     return python_driver(__package__, name, library, module=module)

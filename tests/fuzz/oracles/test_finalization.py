@@ -216,3 +216,28 @@ def test_a_key_that_a_finalizer_keeps_is_alive(finalizing: Contract) -> None:
     assert judge(finalizing, *steps, (ReadEphemeron(0), 7)) is None
     assert judge(finalizing, *steps, (RUN, [0]), FULL, (ReadEphemeron(0), None)) is None
     assert judge(finalizing, *steps, (ReadEphemeron(0), None)) == "its key is alive"
+
+
+def test_without_resurrection_nothing_is_kept(finalizing: Contract) -> None:
+    """Node 1 has a finalizer and refers to node 0."""
+    steps: list[Step] = [NODE, NODE, ONE_REFERS_TO_ZERO, AllocateWeakref(0)]
+    steps += [RegisterFinalizer(1, 0), Free(0), Free(0), FULL, (KEEP, [0]), FULL]
+    contract = promising(finalizing, weak="cleared_after")
+    assert judge(contract, *steps, (ReadWeakref(0), True)) is None
+    contract = contract.without(("resurrect",))
+    assert judge(contract, *steps, (ReadWeakref(0), False)) is None
+    assert judge(contract, *steps, (ReadWeakref(0), True)) is not None
+
+
+@pytest.mark.parametrize("collection", [MINOR, FULL])
+def test_an_attached_value_dies_with_its_key_alone(
+    collection: Action, finalizing: Contract
+) -> None:
+    """Slots: the key, and a weak reference to the value. The ephemeron is dead."""
+    steps: list[Step] = [NODE, NODE, AllocateWeakref(1), AllocateEphemeron(0, 1)]
+    steps += [Free(3), Free(1), collection]
+    assert judge(finalizing, *steps, (ReadWeakref(1), False)) is None
+    contract = promising(finalizing, ephemerons="attached")
+    assert judge(contract, *steps, (ReadWeakref(1), True)) is None
+    assert judge(contract, *steps, (ReadWeakref(1), False)) == "its object is reachable"
+    assert judge(contract, *steps, Free(0), FULL, (ReadWeakref(0), True)) is not None

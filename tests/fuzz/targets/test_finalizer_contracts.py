@@ -48,6 +48,11 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "order": {"order": "referrer_first"},
         "cycles": {"order": "referrer_first", "cycles": "never"},
     },
+    "hotspot-finalizers": {
+        "order": {"order": "referrer_first"},
+        "registration order": {"order": "reverse_registration"},
+        "weak": {"weak": "cleared_after"},
+    },
     "dotnet-finalizers": {
         "order": {"order": "referrer_first"},
         "registration order": {"order": "reverse_registration"},
@@ -61,6 +66,7 @@ ACTIONS = {
     "go-finalizers": 5000,
     "ocaml-finalizers": 5000,
     "dotnet-finalizers": 2000,
+    "hotspot-finalizers": 1000,
 }
 each_target = pytest.mark.parametrize("name", ACTIONS)
 
