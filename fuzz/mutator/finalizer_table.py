@@ -23,6 +23,7 @@ class FinalizerTable:
 
     def __init__(self, promised: Finalizers | None) -> None:
         self._clears_before = promised is not None and promised.weak == "cleared_before"
+        self._keeps = promised is None or promised.objects == "kept"
         self._attaches = promised is not None and promised.ephemerons == "attached"
         self.registered: dict[int, ShadowObject] = {}
         """The object of each number that was ever used."""
@@ -44,7 +45,7 @@ class FinalizerTable:
     def run(self, finalized: Sequence[int], keep: bool) -> None:
         """The target has run the finalizers of these numbers. It may invent numbers."""
         run = {number: self.waiting.pop(number) for number in finalized if number in self.waiting}
-        self.kept = run if keep else {}
+        self.kept = run if keep and self._keeps else {}
         for obj in run.values():
             for weakref in self._doubtful.pop(obj, ()):
                 assert weakref.target is not None
@@ -79,6 +80,10 @@ class FinalizerTable:
             is_found = each.target in found and (self._attaches or each in found)
             if value is not None and value not in found and is_found:
                 yield value
+
+    def keeping(self) -> Collection[ShadowObject]:
+        """The objects that are alive because their finalizers have not run."""
+        return self.waiting.values() if self._keeps else ()
 
     def attached_values(self) -> Iterable[ShadowObject | None]:
         """The values that a minor collection keeps if their ephemerons are dead."""

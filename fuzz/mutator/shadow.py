@@ -102,7 +102,6 @@ class Shadow:
         self._walked: list[ShadowObject] = []
         self.weak_targets: list[ShadowObject] = []
         self.finalizers = FinalizerTable(contract.finalizers)
-        self._can_resurrect = "resurrect" in contract.actions
         self.ended_threads: set[int] = set()
         self._survivor_bytes_max = contract.survivor_bytes
         # The bytes of survivors since the last full collection.
@@ -140,7 +139,7 @@ class Shadow:
         if effect not in self._UNSEEN:
             self._graph = None
         if isinstance(action, actions.RunFinalizers):
-            self.finalizers.run(finalized, action.keep and self._can_resurrect)
+            self.finalizers.run(finalized, action.keep)
         elif minors and self.finalizers.waiting:
             self.finalizers.collected(self.reachable(), self.living())
 
@@ -311,7 +310,7 @@ class Shadow:
         """
         if self.young:
             self._age(self.roots)
-            self._age(self.finalizers.waiting.values())
+            self._age(self.finalizers.keeping())
             self._age(self.finalizers.attached_values())
             for obj in self._written:
                 self._age(obj.refs)
@@ -384,7 +383,7 @@ class Shadow:
 
     def living(self) -> set[ShadowObject]:
         """These objects, and those that objects with a finalizer keep alive."""
-        return self.reachable_with(self.finalizers.waiting.values())
+        return self.reachable_with(self.finalizers.keeping())
 
     def reachable_with(self, others: Iterable[ShadowObject]) -> set[ShadowObject]:
         """All objects that would be reachable if these were."""

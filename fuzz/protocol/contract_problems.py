@@ -365,6 +365,9 @@ def _finalizers(contract: Contract) -> Iterator[str]:
             yield f"{name} in actions needs finalizers"
     if "register_finalizer" in contract.actions and "run_finalizers" not in contract.actions:
         yield "register_finalizer in actions needs run_finalizers"
+    is_dead = contract.finalizers is not None and contract.finalizers.objects == "dead"
+    if "resurrect" in contract.actions and is_dead:
+        yield "resurrect in actions needs objects that are kept"
 
 
 def _listed_in(contract: Contract) -> list[str]:

@@ -33,6 +33,9 @@ class Finalizers:
     weak: Literal["cleared_before", "cleared_after"] = "cleared_after"
     """Whether the weak references to an object are cleared when its finalizer is called, or when it
     is dead."""
+    objects: Literal["kept", "dead"] = "kept"
+    """Whether an object is kept until its finalizer has run, or is dead when that is called. Then
+    it cannot be resurrected."""
     ephemerons: Literal["pairs", "attached"] = "pairs"
     """Whether the value dies with the ephemeron or its key, whatever dies first, or is attached to
     the key and dies with it alone."""

@@ -26,7 +26,7 @@ from fuzz.targets.hotspot.java_machine import JavaMachine, there
 from fuzz.targets.process.driver import CarryOut
 from fuzz.targets.process.threads import stay_on_one_processor
 
-PROMISE = Finalizers(within=0, weak="cleared_before")
+PROMISE = Finalizers(within=0, weak="cleared_before", objects="dead")
 """java.lang.ref.PhantomReference: references are queued "at the same time or at some later time",
 and an object is phantom reachable only if it is not weakly reachable."""
 SETTINGS = tuple(

@@ -1,16 +1,24 @@
-"""The target `v8`: Node's sampling heap profiler. gcfuzz predicts each of its samples.
+"""The targets `v8`: Node's sampling heap profiler, and its finalizers.
 
-The mutator is a program for Node that speaks the protocol itself and carries out each trace as a
-batch. The only Python here is its command line, in `find`.
+The mutators are programs for Node that speak the protocol themselves; that of the profiler carries
+out each trace as a batch. The only Python here is their command lines, in `find`.
 """
+
+import attrs
 
 from fuzz.targets.registration import PathOption, Program, lazily
 
-TARGETS = (
-    Program(
-        name="v8",
-        description="V8's sampling heap profiler, in a stock Node 20",
-        options=(PathOption("node", "The Node of v8.  [default: on PATH]"),),
-        command=lazily("fuzz.targets.v8.find:mutator_command"),
-    ),
+V8 = Program(
+    name="v8",
+    description="V8's sampling heap profiler, in a stock Node 20",
+    options=(PathOption("node", "The Node of v8.  [default: on PATH]"),),
+    command=lazily("fuzz.targets.v8.find:mutator_command"),
 )
+FINALIZERS = attrs.evolve(
+    V8,
+    name="v8-finalizers",
+    description="FinalizationRegistry, WeakRef and WeakMap of V8, in a stock Node 20",
+    command=lazily("fuzz.targets.v8.find:finalizers_command"),
+    variant_of=V8.name,
+)
+TARGETS = (V8, FINALIZERS)

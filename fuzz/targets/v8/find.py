@@ -9,6 +9,7 @@ from fuzz.problems import BadInputError
 from fuzz.targets.options import TargetOptions
 
 MUTATOR = Path(__file__).with_name("mutator.js")
+FINALIZERS = Path(__file__).with_name("finalizers.js")
 HOW_TO_INSTALL = "apt install nodejs (version 20), or name it with --node"
 SEED = "--random-seed=1"
 OPTIONS = (
@@ -21,9 +22,18 @@ OPTIONS = (
 
 def mutator_command(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The command line of the mutator. Raises BadInputError."""
+    return *_node_command(name, options), str(MUTATOR)
+
+
+def finalizers_command(name: str, options: TargetOptions) -> tuple[str, ...]:
+    """The command line of the mutator of `v8-finalizers`. Raises BadInputError."""
+    return *_node_command(name, options), "--expose-gc", str(FINALIZERS)
+
+
+def _node_command(name: str, options: TargetOptions) -> tuple[str, ...]:
     node = options.paths.get("node")
     program = shutil.which(str(node or "node"))
     if program is None:
         named = f"{node} is not a program" if node else "there is none"
         raise BadInputError(f"the target {name} needs Node, and {named}: {HOW_TO_INSTALL}")
-    return program, *OPTIONS, str(MUTATOR)
+    return program, *OPTIONS

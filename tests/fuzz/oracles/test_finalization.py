@@ -218,15 +218,19 @@ def test_a_key_that_a_finalizer_keeps_is_alive(finalizing: Contract) -> None:
     assert judge(finalizing, *steps, (ReadEphemeron(0), None)) == "its key is alive"
 
 
-def test_without_resurrection_nothing_is_kept(finalizing: Contract) -> None:
-    """Node 1 has a finalizer and refers to node 0."""
+def test_an_object_that_is_dead_when_its_finalizer_is_called_keeps_nothing(
+    finalizing: Contract,
+) -> None:
+    """Node 1 has a finalizer and refers to node 0, which has a weak reference."""
     steps: list[Step] = [NODE, NODE, ONE_REFERS_TO_ZERO, AllocateWeakref(0)]
-    steps += [RegisterFinalizer(1, 0), Free(0), Free(0), FULL, (KEEP, [0]), FULL]
+    steps += [RegisterFinalizer(1, 0), Free(0), Free(0), FULL]
     contract = promising(finalizing, weak="cleared_after")
-    assert judge(contract, *steps, (ReadWeakref(0), True)) is None
-    contract = contract.without(("resurrect",))
+    assert judge(contract, *steps, (ReadWeakref(0), False)) == "its object is reachable"
+    assert judge(contract, *steps, (KEEP, [0]), FULL, (ReadWeakref(0), True)) is None
+    contract = promising(contract, objects="dead")
     assert judge(contract, *steps, (ReadWeakref(0), False)) is None
-    assert judge(contract, *steps, (ReadWeakref(0), True)) is not None
+    assert judge(contract, *steps, (ReadWeakref(0), True)) == "its object did not survive"
+    assert judge(contract, *steps, (KEEP, [0]), (ReadWeakref(0), True)) is not None
 
 
 @pytest.mark.parametrize("collection", [MINOR, FULL])

@@ -145,6 +145,11 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"actions": FINALIZERS, "finalizers": Finalizers()},
         "register_finalizer in actions needs run_finalizers",
     ),
+    (
+        PLAIN,
+        {"actions": ("resurrect",), "finalizers": Finalizers(objects="dead")},
+        "resurrect in actions needs objects that are kept",
+    ),
     (PLAIN, {"observes": ("sample",)}, "observes lists 'sample', which is unknown; did you mean `"),
     (PLAIN, {"promises": ("memories",)}, "promises lists 'memories', which is unknown; did you me"),
     (PLAIN, {"kinds": {"tuple": KindLayout(1, 16)}}, "layout.kinds lists 'tuple', which is unknow"),

@@ -51,7 +51,12 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "hotspot-finalizers": {
         "order": {"order": "referrer_first"},
         "registration order": {"order": "reverse_registration"},
-        "weak": {"weak": "cleared_after"},
+        "objects": {"objects": "kept", "weak": "cleared_after"},
+    },
+    "v8-finalizers": {
+        "order": {"order": "referrer_first"},
+        "registration order": {"order": "reverse_registration"},
+        "objects": {"objects": "kept"},
     },
     "dotnet-finalizers": {
         "order": {"order": "referrer_first"},
@@ -67,6 +72,7 @@ ACTIONS = {
     "ocaml-finalizers": 5000,
     "dotnet-finalizers": 2000,
     "hotspot-finalizers": 1000,
+    "v8-finalizers": 1000,
 }
 each_target = pytest.mark.parametrize("name", ACTIONS)
 
