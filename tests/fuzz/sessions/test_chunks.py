@@ -96,6 +96,15 @@ def test_the_size_of_chunks_is_part_of_the_plan() -> None:
     assert attrs.evolve(PLAN, chunk_actions=65_536).key != PLAN.key
 
 
+@pytest.mark.parametrize(("options", "actions"), [((), 131_072), (("--chunk-actions", "70"), 70)])
+def test_a_target_has_a_default_size_of_chunks(
+    options: tuple[str, ...], actions: int, tmp_path: Path
+) -> None:
+    run(tmp_path, "--actions", "64", *options)
+    [found] = record.records_in(tmp_path)
+    assert found[1].plan.chunk_actions == actions
+
+
 def test_parts_share_the_chunks_of_a_plan() -> None:
     plan = attrs.evolve(PLAN, actions=50_000)
     shares = [attrs.evolve(plan, chunks=plan.chunks[part::3]).share for part in range(3)]
