@@ -25,7 +25,7 @@ from fuzz.sessions.plan import CHUNK_ACTIONS, Plan, SessionTotals, actions_befor
 from fuzz.sessions.record import ACTIONS, SessionRecord, Timing, piece_of
 from fuzz.sessions.session import Session
 from fuzz.sessions.session_events import Event, Progress, WorkerDied
-from fuzz.targets import TargetOptions
+from fuzz.targets import TargetOptions, chunk_actions_of
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT = range(3)
@@ -33,6 +33,7 @@ PLANTED = "reference+one-sample-per-object+sample-on-equality"
 BUDGET = 6000
 MINE = '{"gcfuzz": 2, "target": "mine"}\n{"do": "collect_full"}\n'
 PLAN = Plan("reference", "random", 1, 1, Path("corpus"))
+SIZE = chunk_actions_of(PLANTED)
 
 Left = dict[str, Any]
 
@@ -150,7 +151,8 @@ def test_the_chunks_of_a_session_of_time_can_be_repeated(tmp_path: Path) -> None
         if isinstance(event, Progress) and event.totals.actions > BUDGET:
             session._deadline = 0.0  # noqa: SLF001 - how fast it is, is chance
 
-    plan = Plan(PLANTED, "random", 3, 2, tmp_path / "timed", seconds=3600.0)
+    corpus = tmp_path / "timed"
+    plan = Plan(PLANTED, "random", 3, 2, corpus, seconds=3600.0, chunk_actions=SIZE)
     plan.corpus.mkdir()
     session = Session(plan.under_contract(), [end])
     session.run()
@@ -175,8 +177,8 @@ def test_a_resumed_session_leaves_the_same(
         if isinstance(event, Progress) and event.totals.actions > BUDGET / 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-    plan = Plan(PLANTED, "random", 3, 1, tmp_path, actions=BUDGET).under_contract()
-    stopped = Session(plan, [interrupt]).run()
+    plan = Plan(PLANTED, "random", 3, 1, tmp_path, actions=BUDGET, chunk_actions=SIZE)
+    stopped = Session(plan.under_contract(), [interrupt]).run()
     assert 0 < stopped.record.totals.actions < BUDGET
     arguments = ["--target", PLANTED, "--corpus", str(tmp_path), "--actions", str(BUDGET)]
     assert run_command_line(["run", *arguments, "--resume"]) == MISMATCH
