@@ -11,6 +11,7 @@ from fuzz.targets.registration import PathOption, Program, lazily
 
 DOTNET = Program(
     name="dotnet",
+    chunk_actions=16_384,
     description="the stock runtime of .NET 10",
     options=(
         PathOption(
@@ -24,6 +25,7 @@ DOTNET = Program(
 FINALIZERS = attrs.evolve(
     DOTNET,
     name="dotnet-finalizers",
+    chunk_actions=8_192,
     description="finalizers, weak handles and ConditionalWeakTable of .NET 10",
     command=lazily("fuzz.targets.dotnet.find:finalizers_command"),
     variant_of=DOTNET.name,

@@ -10,6 +10,7 @@ from fuzz.targets.registration import PathOption, Program, lazily
 
 V8 = Program(
     name="v8",
+    chunk_actions=8_192,
     description="V8's sampling heap profiler, in a stock Node 20",
     options=(PathOption("node", "The Node of v8.  [default: on PATH]"),),
     command=lazily("fuzz.targets.v8.find:mutator_command"),
@@ -17,6 +18,7 @@ V8 = Program(
 FINALIZERS = attrs.evolve(
     V8,
     name="v8-finalizers",
+    chunk_actions=4_096,
     description="FinalizationRegistry, WeakRef and WeakMap of V8, in a stock Node 20",
     command=lazily("fuzz.targets.v8.find:finalizers_command"),
     variant_of=V8.name,
