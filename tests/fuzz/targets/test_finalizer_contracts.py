@@ -143,3 +143,14 @@ def test_dotnet_attaches_a_value_to_its_key(ephemerons: str, is_right: bool) -> 
     target = with_mistake("dotnet-finalizers", {"ephemerons": ephemerons})
     _, failure = run_through(target, {}, actions)
     assert (failure is None) == is_right
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hotspot-finalizers", "v8-finalizers"])
+def test_a_finalizer_runs_although_its_contract_promises_no_call(name: str) -> None:
+    """The contract allows none at all, so sessions would not see that."""
+    dies = (AllocateNode(3), RegisterFinalizer(0, 7), Free(0))
+    actions = [*dies, *[CollectFull(), RunFinalizers()] * 2]
+    run, failure = run_through(installed(name), {}, actions)
+    assert failure is None
+    assert [number for answer in run.answers for number in answer.finalized] == [7]
