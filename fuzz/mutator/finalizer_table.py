@@ -2,7 +2,7 @@
 
 It does not know when an object is found dead, only which finalizers have run. Invariant: an object
 is in `waiting` from its registration until its finalizer has run, and keeps alive what it refers
-to.
+to, unless the contract states that it is dead by then.
 """
 
 from __future__ import annotations

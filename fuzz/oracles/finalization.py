@@ -112,9 +112,10 @@ class FinalizationOracle(Oracle):
         delayed = {
             each for each in dead if any(_outside_leads_to(each, other, led_to) for other in dead)
         }
+        are_kept = self._promised.objects == "kept"
         if is_full and self._promised.within:
             for group in self._groups(dead, led_to):
-                others = [each.obj for each in dead if each not in group]
+                others = [each.obj for each in dead if are_kept and each not in group]
                 self._note_full_collection(group, self._shadow.reachable_with(others))
         if is_full and self._is_idle:
             self._together.append([each for each in dead if not each.may_be_pending])

@@ -1,8 +1,8 @@
 """What a target promises about finalizers and ephemerons.
 
 A finalizer that is called puts its object into the queue of pending ones. `run_finalizers` takes
-all objects from that queue. Invariant: an object with a finalizer, and all that it refers to, is
-alive until it leaves the queue.
+all objects from that queue. Invariant: unless `objects` are dead, an object with a finalizer, and
+all that it refers to, is alive until it leaves the queue.
 """
 
 from __future__ import annotations

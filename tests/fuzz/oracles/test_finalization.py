@@ -151,6 +151,8 @@ def test_an_object_that_waited_for_another_one_may_lose_its_place_in_its_cycle(
     ("promise", "writes", "right", "wrong"),
     [
         ({"order": "none"}, [ONE_REFERS_TO_ZERO], [0, 1], [0]),
+        ({"order": "none", "objects": "kept"}, [ONE_REFERS_TO_ZERO], [1], [0]),
+        ({"order": "none", "objects": "dead"}, [ONE_REFERS_TO_ZERO], [0, 1], [1]),
         ({"order": "none", "within": 0}, [], [], [0, 0]),
         ({"order": "reverse_registration"}, [], [1, 0], [0, 1]),
         ({"order": "referrer_first", "cycles": "never"}, CYCLE, [], [0]),
