@@ -93,8 +93,8 @@ MAY_IMPORT = {
     **{room: {f"fuzz.{name}" for name in names.split()} for room, names in HARNESS.items()},
     **{room: {f"gcmodel.{name}" for name in names.split()} for room, names in REFERENCE.items()},
 }
-OF_EACH_TARGET = {"find", "contract", "driver", "mutator"}
-"""The names of files that each target's folder has."""
+OF_EACH_TARGET = {"find", "contract", "driver", "mutator", "finalizers_driver"}
+"""The names of files that the folders of targets have."""
 ORACLES = {name for name in SOURCES if name.startswith("fuzz.oracles.")}
 
 TWO_MEANINGS = {
