@@ -5,9 +5,9 @@
 
    Invariants. Each trace runs in a fork of a process whose heap is as new, so no trace depends on
    earlier ones. The parent answers a header; the child begins with the trace's first action. The
-   input's buffer is shared memory: the child reads up to the next header, and its parent goes on
-   there. If the child dies, the parent dies in the same way. What the parent has touched is copied
-   at each fork, so that is little. */
+   input's buffer is shared memory: the child reads up to the next header, which it answers, and its
+   parent goes on there. If the child dies, the parent dies in the same way. What the parent has
+   touched is copied at each fork, so that is little. */
 
 #include <errno.h>
 #include <limits.h>
@@ -41,6 +41,8 @@ enum { NODE = 1, WEAKREF, ARRAY, STRING, KINDS_END };
 
 struct input {
     size_t start, end;
+    /* Whether a child has answered the next header. The harness need not wait for its end. */
+    int is_answered;
     char data[INPUT_BYTES];
 };
 static struct input *input;
@@ -642,8 +644,7 @@ static void end_with(pid_t parent)
         _exit(1);
 }
 
-/* Answer a header. */
-static void begin_trace(char *line)
+static void read_header(char *line)
 {
     char *config = strstr(line, "\"config\"");
     memcpy(settings, DEFAULT_SETTINGS, sizeof(settings));
@@ -653,11 +654,24 @@ static void begin_trace(char *line)
     is_broken |= settings[SHIPPED_CONSTANTS] != DEFAULT_SETTINGS[SHIPPED_CONSTANTS];
     if (settings[NURSERY_BYTES] < NURSERY_BYTES_MIN)
         settings[NURSERY_BYTES] = NURSERY_BYTES_MIN;
-    take_line(line);
-    if (is_broken)
+    if (input->is_answered)
+        input->is_answered = 0;
+    else if (is_broken)
         put_error("IllegalError: config has a setting that does not exist");
     else
         put_contract();
+}
+
+/* End a child at the next header, or at the end of the input. */
+static void end_child(char *line)
+{
+    if (line) {
+        read_header(line);
+        input->is_answered = 1;
+        leave_line(line);
+    }
+    flush_output();
+    _exit(0);
 }
 
 /* Fork for the actions of a trace. The parent returns when the child has ended. */
@@ -687,12 +701,8 @@ static void end_trace(const char *error)
     is_broken = 1;
     for (;;) {
         char *line = peek_line();
-        if (!line || is_header(line)) {
-            if (line)
-                leave_line(line);
-            flush_output();
-            _exit(0);
-        }
+        if (!line || is_header(line))
+            end_child(line);
         take_line(line);
         put_error("IllegalError: the heap is gone after an error; send a header");
     }
@@ -768,12 +778,10 @@ long gcfuzz_next(void)
             return END;
         }
         if (is_header(line)) {
-            if (in_child) {
-                leave_line(line);
-                flush_output();
-                _exit(0);
-            }
-            begin_trace(line);
+            if (in_child)
+                end_child(line);
+            read_header(line);
+            take_line(line);
             continue;
         }
         if (!in_child && !is_broken) {
