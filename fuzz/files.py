@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -43,9 +44,10 @@ def read_bytes(path: Path) -> bytes:
     """
     content = bytearray()
     with reading(path):
-        if path.is_char_device() or path.is_block_device():
+        status = path.stat()
+        if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
             raise BadInputError(f"{path}: is a device; name a file")
-        size_bytes = path.stat().st_size
+        size_bytes = status.st_size
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # It does not wait for a writer.
         os.set_blocking(descriptor, True)
         with os.fdopen(descriptor, "rb", buffering=0) as file:

@@ -6,6 +6,7 @@
  */
 #include <gc/gc.h>
 #include <gc/gc_mark.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gcfuzz_adapter.h"
@@ -22,12 +23,21 @@ typedef struct object {
 
 static GC_push_other_roots_proc push_stacks;
 
+/* The nodes whose finalizers the collector has called, until run_finalizers. */
+static struct {
+    object **nodes;
+    int64_t *numbers;
+    size_t count, capacity;
+} pending;
+
 /* The kit's roots are pushed in each collection. A range that GC_add_roots is told of once would be
  * the wrong one as soon as the kit's array grows, since it moves. */
 static void push_roots(void)
 {
     push_stacks();
     GC_push_all(gcfuzz_roots.slots, gcfuzz_roots.slots + gcfuzz_roots.count);
+    GC_push_all(gcfuzz_kept.slots, gcfuzz_kept.slots + gcfuzz_kept.count);
+    GC_push_all(pending.nodes, pending.nodes + pending.count);
 }
 
 static void happened(GC_EventType event)
@@ -42,6 +52,54 @@ static void died(void *found, void *nothing)
 {
     (void)nothing;
     ((object *)found)->kind = 0;
+}
+
+/* ---- Finalizers ---- */
+
+static uintptr_t traces; /* how many began */
+
+static void add_pending(object *node, int64_t number)
+{
+    if (pending.count == pending.capacity) {
+        pending.capacity = 2 * pending.capacity + 16;
+        pending.nodes = realloc(pending.nodes, pending.capacity * sizeof *pending.nodes);
+        pending.numbers = realloc(pending.numbers, pending.capacity * sizeof *pending.numbers);
+        if (pending.nodes == NULL || pending.numbers == NULL)
+            abort();
+    }
+    pending.nodes[pending.count] = node;
+    pending.numbers[pending.count++] = number;
+}
+
+static void unregister_finalizer(void *node)
+{
+    GC_REGISTER_FINALIZER_NO_ORDER(node, died, NULL, NULL, NULL);
+}
+
+/* The collector calls it when it decides to. So that is tested, and not when this program asks. A
+ * node of an earlier trace may die in this one. */
+static void finalize(void *node, void *given)
+{
+    if ((uintptr_t)given >> 32 == traces)
+        add_pending(node, (int64_t)((uintptr_t)given & UINT32_MAX));
+    unregister_finalizer(node);
+}
+
+static void register_finalizer(void *node, int64_t number)
+{
+    void *given = (void *)(traces << 32 | (uintptr_t)number);
+#ifdef BUG_FINALIZERS_WITHOUT_ORDER /* one may find what it refers to finalized */
+    GC_REGISTER_FINALIZER_NO_ORDER(node, finalize, given, NULL, NULL);
+#else
+    GC_REGISTER_FINALIZER(node, finalize, given, NULL, NULL);
+#endif
+}
+
+static void run_finalizers(void)
+{
+    for (size_t index = 0; index < pending.count; index++)
+        gcfuzz_finalized(pending.numbers[index], pending.nodes[index]);
+    pending.count = 0;
 }
 
 /* ---- Allocation, and a sampler as one would write it on top ---- */
@@ -64,7 +122,7 @@ static void *allocate(uint32_t kind, int64_t number, uint64_t size_bytes, bool h
         return NULL;
     memset(obj, 0, size_bytes); /* GC_MALLOC_ATOMIC leaves that to its caller */
     *obj = (object){kind, number};
-    GC_REGISTER_FINALIZER_NO_ORDER(obj, died, NULL, NULL, NULL);
+    unregister_finalizer(obj);
     gcfuzz_placed(size_bytes, true, 0);
     count(size_bytes);
     return obj;
@@ -94,12 +152,14 @@ static void *allocate_string(uint64_t length, bool nonmovable)
 /* ---- The rest of what the kit asks ---- */
 
 static const char *const OBSERVES[] = {"samples", "minors", "size", "outside", "value", "graph",
-                                       NULL};
+                                       "finalized", NULL};
 
 static void start(const int64_t *values, gcfuzz_contract *contract)
 {
     (void)values; /* there are no settings */
     period_bytes = 0;
+    pending.count = 0;
+    traces++;
     *contract = (gcfuzz_contract){
         .nursery_bytes = 4096, /* there is none: large_object_bytes says so */
         .node = {NODE, sizeof(object) + NODE_REFERENCES * WORD_BYTES, 0},
@@ -110,6 +170,9 @@ static void start(const int64_t *values, gcfuzz_contract *contract)
         .object_bytes_max = 65536,
         .sampling = {.minimum_bytes = 64, .maximum_bytes = 1 << 20, .multiple_bytes = 8,
                      .drops_when_disabled = true},
+        /* gc.h: "Finalization is performed in topological order"; no call is promised. */
+        .finalizers = {.within = 0, .registrations = "one_at_a_time",
+                       .order = "referrer_first", .cycles = "never"},
         .observes = OBSERVES,
     };
 }
@@ -163,6 +226,9 @@ static const gcfuzz_adapter ADAPTER = {
     .read = read_reference,
     .write = write_reference,
     .write_number = write_number,
+    .register_finalizer = register_finalizer,
+    .unregister_finalizer = unregister_finalizer,
+    .run_finalizers = run_finalizers,
     .collect_full = GC_gcollect,
     .enable_sampling = enable_sampling,
     .disable_sampling = disable_sampling,

@@ -24,7 +24,7 @@ enum {
     SETTINGS_MAX = 32,
 };
 
-gcfuzz_root_list gcfuzz_roots;
+gcfuzz_root_list gcfuzz_roots, gcfuzz_kept;
 
 static const gcfuzz_adapter *adapter;
 static gcfuzz_contract contract;
@@ -111,7 +111,7 @@ static void write_answers(void)
 /* ---- The observation that is being made ---- */
 
 typedef struct {
-    text order, reports, graph;
+    text order, reports, graph, finalized;
     uint64_t samples, minors;
     size_t reported; /* entries of the last report */
     bool is_placed, is_outside, has_value, has_alive, is_alive, has_identity, has_graph;
@@ -125,8 +125,10 @@ static observation seen;
 static void observe_nothing(void)
 {
     text order = seen.order, reports = seen.reports, graph = seen.graph;
-    order.count = reports.count = graph.count = 0;
-    seen = (observation){.order = order, .reports = reports, .graph = graph};
+    text finalized = seen.finalized;
+    order.count = reports.count = graph.count = finalized.count = 0;
+    seen = (observation){
+        .order = order, .reports = reports, .graph = graph, .finalized = finalized};
 }
 
 void gcfuzz_failed(const char *format, ...)
@@ -187,12 +189,16 @@ static bool observes(const char *name)
 
 /* ---- Roots and the walk ---- */
 
-static void add_root(void *object)
+static void add_to(gcfuzz_root_list *roots, void *object)
 {
-    gcfuzz_root_list *roots = &gcfuzz_roots;
     roots->slots =
         with_room(roots->slots, &roots->capacity, roots->count + 1, sizeof *roots->slots);
     roots->slots[roots->count++] = object;
+}
+
+static void add_root(void *object)
+{
+    add_to(&gcfuzz_roots, object);
 }
 
 /* A new object, unless the collector failed to make it. */
@@ -257,21 +263,40 @@ static void walk(void)
     }
 }
 
+/* ---- Objects that were finalized ---- */
+
+static struct {
+    int64_t *numbers; /* of the finalizers of gcfuzz_kept */
+    size_t capacity;
+    bool is_wanted;
+} kept;
+
+void gcfuzz_finalized(int64_t number, void *node)
+{
+    append(&seen.finalized, "%s%lld", seen.finalized.count ? ", " : "", (long long)number);
+    if (!kept.is_wanted)
+        return;
+    kept.numbers =
+        with_room(kept.numbers, &kept.capacity, gcfuzz_kept.count + 1, sizeof *kept.numbers);
+    kept.numbers[gcfuzz_kept.count] = number;
+    add_to(&gcfuzz_kept, node);
+}
+
 /* ---- Arguments ---- */
 
 enum key {
     NUMBER, LENGTH, ROOT, FIELD, VALUE, SOURCE, DEST, SOURCE_START, DEST_START, INDEX, EXTRA_BYTES,
-    PERIOD_BYTES, NONMOVABLE, REPORT, KEY_COUNT
+    PERIOD_BYTES, KEY, NONMOVABLE, REPORT, KEEP, KEY_COUNT
 };
 
 static const char *const KEYS[KEY_COUNT] = {
     "number", "length", "root", "field", "value", "source", "dest", "source_start", "dest_start",
-    "index", "extra_bytes", "period_bytes", "nonmovable", "report",
+    "index", "extra_bytes", "period_bytes", "key", "nonmovable", "report", "keep",
 };
 
 #define BIT(key) (1u << (key))
 #define IS_FLAG(key) ((key) >= NONMOVABLE) /* true or false, and may be missing */
-#define SLOTS (BIT(ROOT) | BIT(SOURCE) | BIT(DEST) | BIT(VALUE))
+#define SLOTS (BIT(ROOT) | BIT(SOURCE) | BIT(DEST) | BIT(VALUE) | BIT(KEY))
 
 /* One line: the arguments of an action, or a header and its settings. */
 typedef struct {
@@ -387,6 +412,14 @@ static void do_allocate_weakref(const line *arguments)
     add_allocated(adapter->allocate_weakref(&gcfuzz_roots.slots[arguments->values[ROOT]]));
 }
 
+static void do_allocate_ephemeron(const line *arguments)
+{
+    void *const *slots = gcfuzz_roots.slots;
+    if (need(!(arguments->null & BIT(VALUE)), "value must not be null"))
+        add_allocated(adapter->allocate_ephemeron(&slots[arguments->values[KEY]],
+                                                  &slots[arguments->values[VALUE]]));
+}
+
 static void do_allocate_old_string(const line *arguments)
 {
     if (need_length(arguments, &contract.string))
@@ -435,6 +468,18 @@ static void do_read_weakref(const line *arguments)
         seen.is_alive = adapter->read_weakref(weakref);
         seen.has_alive = true;
     }
+}
+
+static void do_read_ephemeron(const line *arguments)
+{
+    void *ephemeron = object_in(arguments, ROOT);
+    if (!need_kind(ephemeron, &contract.ephemeron, "not an ephemeron"))
+        return;
+    void *value = adapter->read_ephemeron(ephemeron);
+    if (value == NULL)
+        return;
+    seen.value = describe(value).number;
+    seen.has_value = true;
 }
 
 static void do_write(const line *arguments)
@@ -498,6 +543,36 @@ static void do_unpin(const line *arguments)
         adapter->unpin(string);
 }
 
+static void do_register_finalizer(const line *arguments)
+{
+    void *node = object_in(arguments, ROOT);
+    if (need_kind(node, &contract.node, "only nodes have finalizers"))
+        adapter->register_finalizer(node, arguments->values[NUMBER]);
+}
+
+static void do_unregister_finalizer(const line *arguments)
+{
+    void *node = object_in(arguments, ROOT);
+    if (need_kind(node, &contract.node, "only nodes have finalizers"))
+        adapter->unregister_finalizer(node);
+}
+
+static void do_run_finalizers(const line *arguments)
+{
+    gcfuzz_kept.count = 0;
+    kept.is_wanted = arguments->values[KEEP];
+    adapter->run_finalizers();
+}
+
+static void do_resurrect(const line *arguments)
+{
+    size_t index = 0;
+    while (index < gcfuzz_kept.count && kept.numbers[index] != arguments->values[NUMBER])
+        index++;
+    if (need(index < gcfuzz_kept.count, "no object is kept whose finalizer has that number"))
+        add_root(gcfuzz_kept.slots[index]);
+}
+
 static void do_set_callback(const line *arguments)
 {
     if (arguments->null & BIT(LENGTH))
@@ -550,12 +625,14 @@ DO_WITHOUT_ARGUMENTS(fork)
     X(allocate_string, adapter->allocate_string, BIT(LENGTH) | BIT(NONMOVABLE)) \
     X(allocate_array, adapter->allocate_array, BIT(LENGTH) | BIT(NONMOVABLE)) \
     X(allocate_weakref, adapter->allocate_weakref, BIT(ROOT)) \
+    X(allocate_ephemeron, adapter->allocate_ephemeron, BIT(KEY) | BIT(VALUE)) \
     X(allocate_old_string, adapter->allocate_old_string, BIT(LENGTH)) \
     X(load_prebuilt, adapter->prebuilt, BIT(INDEX)) \
     X(free, true, BIT(ROOT)) \
     X(read, adapter->read, BIT(ROOT) | BIT(FIELD)) \
     X(read_number, true, BIT(ROOT)) \
     X(read_weakref, adapter->read_weakref, BIT(ROOT)) \
+    X(read_ephemeron, adapter->read_ephemeron, BIT(ROOT)) \
     X(write, adapter->write, BIT(ROOT) | BIT(FIELD) | BIT(VALUE)) \
     X(write_number, adapter->write_number, BIT(ROOT) | BIT(NUMBER)) \
     X(copy_array, adapter->copy_array, BIT(SOURCE) | BIT(DEST) | BIT(SOURCE_START) | \
@@ -566,6 +643,10 @@ DO_WITHOUT_ARGUMENTS(fork)
     X(take_identity, adapter->take_identity, BIT(ROOT)) \
     X(pin, adapter->pin, BIT(ROOT)) \
     X(unpin, adapter->unpin, BIT(ROOT)) \
+    X(register_finalizer, adapter->register_finalizer, BIT(ROOT) | BIT(NUMBER)) \
+    X(unregister_finalizer, adapter->unregister_finalizer, BIT(ROOT)) \
+    X(run_finalizers, adapter->run_finalizers, BIT(KEEP)) \
+    X(resurrect, adapter->run_finalizers, BIT(NUMBER)) \
     X(set_callback, adapter->set_callback, BIT(LENGTH)) \
     X(add_memory_pressure, adapter->add_memory_pressure, BIT(EXTRA_BYTES)) \
     X(collect_minor, adapter->collect_minor, 0) \
@@ -848,6 +929,7 @@ static void append_layout(text *to)
     append_kind(to, "string", &contract.string);
     append_kind(to, "array", &contract.array);
     append_kind(to, "weakref", &contract.weakref);
+    append_kind(to, "ephemeron", &contract.ephemeron);
     append(to, "}, \"word_bytes\": %llu, \"large_object_bytes\": %llu, \"object_bytes_max\": %llu}",
            (unsigned long long)contract.word_bytes,
            (unsigned long long)contract.large_object_bytes,
@@ -875,6 +957,17 @@ static void append_sampling(text *to)
     append(to, ", \"disabling\": [%s%s%s]}", rule->drops_when_disabled ? "\"drop\"" : "",
            rule->drops_when_disabled && rule->reports_when_disabled ? ", " : "",
            rule->reports_when_disabled ? "\"report\"" : "");
+}
+
+static void append_finalizers(text *to)
+{
+    const gcfuzz_finalizers *promised = &contract.finalizers;
+    append(to, ", \"finalizers\": {\"within\": %llu", (unsigned long long)promised->within);
+    append_choice(to, "registrations", promised->registrations);
+    append_choice(to, "order", promised->order);
+    append_choice(to, "cycles", promised->cycles);
+    append_choice(to, "weak", promised->weak);
+    append(to, "}");
 }
 
 static void append_setting(text *to, const gcfuzz_setting *setting)
@@ -917,6 +1010,8 @@ static void append_contract(text *to)
     append_names(to);
     if (contract.sampling.maximum_bytes)
         append_sampling(to);
+    if (adapter->register_finalizer)
+        append_finalizers(to);
     append(to, ", \"settings\": [");
     for (size_t i = 0; i < adapter->setting_count; i++) {
         append(to, i ? ", " : "");
@@ -958,7 +1053,7 @@ static void start(line *header)
     if (header->version != VERSION)
         complain(header, "version %lld is unknown", (long long)header->version);
     else if (check_settings(header)) {
-        gcfuzz_roots.count = 0;
+        gcfuzz_roots.count = gcfuzz_kept.count = 0;
         contract = (gcfuzz_contract){0};
         adapter->start(header->config, &contract);
         is_started = true;
@@ -1002,6 +1097,8 @@ static void append_events(text *to)
         append(to, "\"%.*s\"", (int)seen.order.count, seen.order.bytes);
     if (begin_field(to, seen.reports.count, "reports"))
         append(to, "[%.*s]}]", (int)seen.reports.count, seen.reports.bytes);
+    if (begin_field(to, seen.finalized.count, "finalized"))
+        append(to, "[%.*s]", (int)seen.finalized.count, seen.finalized.bytes);
     if (begin_field(to, seen.has_graph, "graph"))
         append(to, "[%.*s]", (int)seen.graph.count, seen.graph.count ? seen.graph.bytes : "");
 }
@@ -1049,7 +1146,7 @@ static bool check_slots(line *action, unsigned keys)
 
 static bool check_keys(line *action, unsigned keys, bool is_set_callback)
 {
-    unsigned may_be_missing = BIT(NONMOVABLE) | BIT(REPORT);
+    unsigned may_be_missing = BIT(NONMOVABLE) | BIT(REPORT) | BIT(KEEP);
     unsigned may_be_null = BIT(VALUE) | (is_set_callback ? BIT(LENGTH) : 0);
     if (action->unknown[0])
         return complain(action, "there is no key %s", action->unknown);

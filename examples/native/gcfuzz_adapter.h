@@ -37,11 +37,21 @@ typedef struct {
     bool drops_when_disabled, reports_when_disabled;
 } gcfuzz_sampling;
 
+/* What is promised about finalizers, if there is a register_finalizer. */
+typedef struct {
+    uint64_t within; /* after so many full collections they are pending; 0: no call is promised */
+    const char *registrations;          /* "any", "one_at_a_time", "one" */
+    const char *order;                  /* "none", "reverse_registration", "referrer_first" */
+    const char *cycles;                 /* "any", "first_registered", "never" */
+    const char *weak;                   /* "cleared_before", "cleared_after" */
+} gcfuzz_finalizers;
+
 typedef struct {
     uint64_t nursery_bytes;
-    gcfuzz_kind node, string, array, weakref;
+    gcfuzz_kind node, string, array, weakref, ephemeron;
     uint64_t word_bytes, large_object_bytes, object_bytes_max;
     gcfuzz_sampling sampling;
+    gcfuzz_finalizers finalizers;
     const char *const *observes; /* names of fields, NULL after the last; others are not printed */
     bool promises_collections; /* when they come depends on the actions alone */
     bool fresh_process;        /* a header does not undo all: each trace gets a process */
@@ -90,6 +100,7 @@ typedef struct {
     void *(*allocate_string)(uint64_t length, bool nonmovable);
     void *(*allocate_array)(uint64_t length, bool nonmovable);
     void *(*allocate_weakref)(void *const *target); /* the root slot: allocating may move it */
+    void *(*allocate_ephemeron)(void *const *key, void *const *value); /* root slots */
     void *(*allocate_old_string)(uint64_t length);
     void *(*prebuilt)(uint64_t index);
 
@@ -97,6 +108,7 @@ typedef struct {
     void (*write)(void *object, uint64_t field, void *value);
     void (*write_number)(void *node, int64_t number);
     bool (*read_weakref)(void *weakref); /* whether its object is alive */
+    void *(*read_ephemeron)(void *ephemeron); /* its value, or NULL if its key is dead */
     void (*copy_array)(void *source, void *dest, uint64_t source_start, uint64_t dest_start,
                        uint64_t length);
     void (*fill_array)(void *array, void *value); /* each item becomes the object, or NULL */
@@ -104,6 +116,9 @@ typedef struct {
     uint64_t (*take_identity)(void *object);
     void (*pin)(void *string);
     void (*unpin)(void *string);
+    void (*register_finalizer)(void *node, int64_t number);
+    void (*unregister_finalizer)(void *node);
+    void (*run_finalizers)(void); /* calls gcfuzz_finalized for each pending one, in order */
     void (*set_callback)(int64_t length); /* -1: no more */
     void (*add_memory_pressure)(uint64_t extra_bytes);
 
@@ -130,6 +145,9 @@ typedef struct {
 
 extern gcfuzz_root_list gcfuzz_roots;
 
+/* More roots: objects that were finalized, and that may be resurrected until finalizers run again. */
+extern gcfuzz_root_list gcfuzz_kept;
+
 /* To be called by the collector while it carries out an action. */
 
 void gcfuzz_sampled(void);   /* a sample was taken */
@@ -141,6 +159,9 @@ void gcfuzz_reported(uint32_t type_index, bool outside, bool survived);
 
 /* The bytes counted for the object just allocated, and where it lies in the nursery, if there. */
 void gcfuzz_placed(uint64_t size_bytes, bool outside, int64_t at);
+
+/* A finalizer ran, which was registered with that number. */
+void gcfuzz_finalized(int64_t number, void *node);
 
 /* The action could not be carried out: "NAME: what happened", with printf's conversions. */
 void gcfuzz_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -22,6 +22,7 @@ from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.plain import counted
 from fuzz.protocol.actions import Action, RegisterFinalizer, RunFinalizers, UnregisterFinalizer
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -155,13 +156,13 @@ class FinalizationOracle(Oracle):
             if finalizer is None or finalizer in run:
                 finalizer = self._check_taken_back(number, finalized)
             elif not finalizer.may_be_pending:
-                why = f"of {finalizer.obj.label}, which was reachable at each collection"
-                raise self.mismatch("finalized", "not", number, why)
+                why = f"{finalizer.obj.label} was reachable at each collection"
+                raise self.mismatch("finalized", f"not {number}", finalized, why)
             run.append(finalizer)
         for group in self._due:
             if not any(each in run for each in group):
-                names = " or ".join(f"{each.number} of {each.obj.label}" for each in group)
-                why = f"after {self._promised.within} full collections"
+                names = " or ".join(f"{each.number} (of {each.obj.label})" for each in group)
+                why = f"after {counted(self._promised.within, 'full collection')}"
                 raise self.mismatch("finalized", names, finalized, why)
         if self._promised.order == "referrer_first":
             self._check_order(run, finalized)
@@ -184,7 +185,8 @@ class FinalizationOracle(Oracle):
                     continue
                 is_cycle = other.obj in led_to.get(each, ())
                 if not (is_cycle and self._may_be_called_in_cycle(other, run)):
-                    why = f"{other.number} of {other.obj.label} refers to {each.obj.label}"
+                    owner = f"{other.obj.label} (finalizer {other.number})"
+                    why = f"{owner} refers to {each.obj.label}"
                     raise self.mismatch("finalized", f"not {each.number}", finalized, why)
 
     def _may_be_called_in_cycle(self, other: Finalizer, run: list[Finalizer]) -> bool:

@@ -176,11 +176,16 @@ def _at(place: str, convert: Callable[[object], T], line: str) -> T:
 
 def read(path: Path) -> Trace:
     """The trace in a file. Raises BadInputError."""
+    return decoded(read_bytes(path), str(path))
+
+
+def decoded(content: bytes, where: str) -> Trace:
+    """The trace with this content. Raises BadInputError naming `where` and the line."""
     try:
-        text = read_bytes(path).decode()
+        text = content.decode()
     except UnicodeDecodeError as problem:
-        raise BadInputError(f"{path}: not a text file: {problem}") from problem
-    return loads(text, str(path))
+        raise BadInputError(f"{where}: not a text file: {problem}") from problem
+    return loads(text, where)
 
 
 def digest_of(trace: Trace) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations
@@ -96,7 +97,7 @@ def _files_in(folder: Path, suffix: str, left_out: list[str]) -> Iterator[Path]:
         folders.sort()
         for name in sorted(each for each in names if each.endswith(suffix)):
             path = Path(place, name)
-            if path.is_file() and not path.is_symlink():
+            if stat.S_ISREG(path.lstat().st_mode):
                 yield path
             else:
                 left_out.append(f"{path}: is not a regular file")
@@ -115,22 +116,26 @@ def _copy(
     """
     contents: dict[str, list[tuple[bool, bytes]]] = defaultdict(list)
     for folder in folders:
-        complaints = {*_files_in(folder, COMPLAINT_SUFFIX, left_out)}
+        complaints = {
+            each.with_suffix(SUFFIX): each for each in _files_in(folder, COMPLAINT_SUFFIX, left_out)
+        }
         for path in _files_in(folder, SUFFIX, left_out):
             trace = folder, path.relative_to(folder).as_posix()
             if trace in dropped or PARTIAL in path.suffixes:
                 continue
             try:
-                traces.read(path)
+                content = read_bytes(path)
+                traces.decoded(content, str(path))
             except BadInputError as problem:
                 left_out.append(str(problem))
                 continue
-            complaint = path.with_suffix(COMPLAINT_SUFFIX)
-            for each in (path, *({complaint} & complaints)):
-                name = each.relative_to(folder).as_posix()
-                contents[name].append((trace not in kept, read_bytes(each)))
+            contents[trace[1]].append((trace not in kept, content))
+            if complaint := complaints.get(path):
+                name = complaint.relative_to(folder).as_posix()
+                contents[name].append((trace not in kept, read_bytes(complaint)))
+    for parent in {name.rpartition("/")[0] for name in contents}:
+        (out / parent).mkdir(parents=True, exist_ok=True)
     for name, candidates in contents.items():
-        (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes(min(candidates)[1])
 
 

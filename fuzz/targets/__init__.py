@@ -114,10 +114,9 @@ def is_program(name: str) -> bool:
 
 def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
     """Create the target of that name. Raises BadInputError if there is none."""
-    base, *bugs = [name] if is_user_class(name) else name.split("+")
-    if options.command and base != PROCESS:
+    found, bugs = _found(name)
+    if options.command and found.name != PROCESS:
         raise BadInputError(f"--command is the program of {PROCESS}; {name} needs none")
-    found = _user_class(name) if is_user_class(name) else _registered(base)
     if bugs and not found.hosts_bugs:
         raise BadInputError(f"{name}: bugs can be planted in reference targets only")
     if options.fresh_process and not found.is_program:
@@ -129,6 +128,20 @@ def make_target(name: str, options: TargetOptions = NO_OPTIONS) -> Target:
             raise BadInputError(f"--check-invariants: {name} is not a reference collector")
         check_invariants()
     return target
+
+
+def chunk_actions_of(name: str) -> int:
+    """How many actions a chunk of a session has by default. Raises BadInputError."""
+    found, _ = _found(name)
+    return found.chunk_actions
+
+
+def _found(name: str) -> tuple[Registration, list[str]]:
+    """The registration of a target's name, and the bugs to plant in it. Raises BadInputError."""
+    if is_user_class(name):
+        return _user_class(name), []
+    base, *bugs = name.split("+")
+    return _registered(base), bugs
 
 
 def _registered(name: str) -> Registration:

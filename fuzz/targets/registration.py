@@ -75,6 +75,9 @@ class Registration(ABC):
     """The target with the same runtime and another contract, or None."""
     needs_more: bool = False
     """Whether it needs more than the target that it is a variant of."""
+    chunk_actions: int = 4096
+    """The default of `--chunk-actions`: a power of two that takes five to ten seconds, so that a
+    cluster's scheduler can feed hundreds of workers."""
 
     distinguished_by: str | None = attrs.field()
     """The option that distinguishes two targets of this name: by default the first one."""

@@ -134,9 +134,7 @@ def cli() -> None:
 @click.option(
     "--chunk-actions",
     type=click.IntRange(1, CHUNK_ACTIONS_MAX),
-    default=4096,
-    show_default=True,
-    help="Actions in a chunk; larger ones feed a larger cluster. Parts need the same number.",
+    help="Actions in a chunk; parts need the same number.  [default: the target's]",
 )
 @click.option(
     "--part",
@@ -215,6 +213,7 @@ def _plan(  # noqa: PLR0913 - the options of the command
 
     from fuzz.sessions.compare import Before
     from fuzz.sessions.plan import UNLIMITED, Plan
+    from fuzz.targets import chunk_actions_of
 
     budgets = {"--time": fields["seconds"], "--actions": fields["actions"], "--chunks": chunks}
     given = [name for name, value in budgets.items() if value is not None]
@@ -240,6 +239,7 @@ def _plan(  # noqa: PLR0913 - the options of the command
     fields["failures_max"] = 1 if stops_first else fields["failures_max"]
     target = choice.name_without_trace
     options = attrs.evolve(choice.options, without=without)
+    fields["chunk_actions"] = fields["chunk_actions"] or chunk_actions_of(target)
     return Plan(
         target=target,
         options=options_of_session(target, options, fields["workers"]),

@@ -217,9 +217,10 @@ def _print_other_reference(
         whose = "settings"
     else:
         without = f" but {', '.join(missing)}" if missing else ""
-        whose = f"the settings of {REFERENCE}{without}, and"
+        whose = f"the settings of {REFERENCE}{without}{', and' if own else ''}"
     _print_entry(console, name, f"{REFERENCES[name].description}; {whose}")
-    _print_settings(console, own)
+    if own:
+        _print_settings(console, own)
 
 
 def _print_settings(console: Console, settings: Iterable[Setting]) -> None:

@@ -8,7 +8,7 @@
 
 #include "gcfuzz_adapter.h"
 
-enum { NODE = 1, WEAKREF, ARRAY, STRING, PREBUILT_LENGTH = 2 };
+enum { NODE = 1, WEAKREF, ARRAY, STRING, EPHEMERON, PREBUILT_LENGTH = 2 };
 
 typedef struct {
     uint32_t kind;
@@ -30,7 +30,7 @@ static object *made(uint32_t kind, int64_t number, uint64_t reference_count)
 }
 
 static const char *const OBSERVES[] = {"size", "outside", "value", "alive", "identity", "graph",
-                                       "minors", "order", "reports", NULL};
+                                       "minors", "order", "reports", "finalized", NULL};
 static object *immortal[2];
 
 static void start(const int64_t *values, gcfuzz_contract *contract)
@@ -44,10 +44,12 @@ static void start(const int64_t *values, gcfuzz_contract *contract)
         .weakref = {WEAKREF, 8, 0},
         .array = {ARRAY, 8, 8},
         .string = {STRING, 8, 1},
+        .ephemeron = {EPHEMERON, 16, 0},
         .word_bytes = 8,
         .large_object_bytes = 1,
         .object_bytes_max = 128,
         .sampling = {.minimum_bytes = 8, .maximum_bytes = 64, .reports_when_disabled = true},
+        .finalizers = {.within = 2, .order = "reverse_registration"},
         .observes = OBSERVES,
         .promises_collections = true,
         .fresh_process = true,
@@ -88,6 +90,15 @@ static void *allocate_weakref(void *const *target)
     return made(WEAKREF, 0, 0);
 }
 
+static void *allocate_ephemeron(void *const *key, void *const *value)
+{
+    SAY("allocate_ephemeron of %" PRId64 ", %" PRId64 "\n", ((object *)*key)->number,
+        ((object *)*value)->number);
+    object *pair = made(EPHEMERON, 0, 0);
+    pair->references[0] = *value;
+    return pair;
+}
+
 static void *allocate_old_string(uint64_t length)
 {
     SAY("allocate_old_string %" PRIu64 "\n", length);
@@ -114,6 +125,8 @@ static bool read_weakref(void *weakref)
     return true;
 }
 
+static void *read_ephemeron(void *pair) { return ((object *)pair)->references[0]; }
+
 static void copy_array(void *source, void *dest, uint64_t source_start, uint64_t dest_start,
                        uint64_t length)
 {
@@ -136,6 +149,25 @@ static void move_array(void *array, uint64_t source_start, uint64_t dest_start, 
 static uint64_t take_identity(void *obj) { return (uint64_t)((object *)obj)->number + 100; }
 static void pin(void *string) { SAY("pin %" PRId64 "\n", ((object *)string)->number); }
 static void unpin(void *string) { SAY("unpin %" PRId64 "\n", ((object *)string)->number); }
+static object *finalizable;
+
+static void register_finalizer(void *node, int64_t number)
+{
+    SAY("register_finalizer %" PRId64 " of %" PRId64 "\n", number, ((object *)node)->number);
+    finalizable = node;
+}
+
+static void unregister_finalizer(void *node)
+{
+    SAY("unregister_finalizer of %" PRId64 "\n", ((object *)node)->number);
+}
+
+static void run_finalizers(void)
+{
+    gcfuzz_finalized(11, finalizable);
+    gcfuzz_finalized(10, finalizable);
+}
+
 static void set_callback(int64_t length) { SAY("set_callback %" PRId64 "\n", length); }
 static void add_memory_pressure(uint64_t bytes) { SAY("add_memory_pressure %" PRIu64 "\n", bytes); }
 static void collect_minor(void) { SAY("collect_minor\n"); }
@@ -165,18 +197,23 @@ static const gcfuzz_adapter ADAPTER = {
     .allocate_string = allocate_string,
     .allocate_array = allocate_array,
     .allocate_weakref = allocate_weakref,
+    .allocate_ephemeron = allocate_ephemeron,
     .allocate_old_string = allocate_old_string,
     .prebuilt = prebuilt,
     .read = read_reference,
     .write = write_reference,
     .write_number = write_number,
     .read_weakref = read_weakref,
+    .read_ephemeron = read_ephemeron,
     .copy_array = copy_array,
     .fill_array = fill_array,
     .move_array = move_array,
     .take_identity = take_identity,
     .pin = pin,
     .unpin = unpin,
+    .register_finalizer = register_finalizer,
+    .unregister_finalizer = unregister_finalizer,
+    .run_finalizers = run_finalizers,
     .set_callback = set_callback,
     .add_memory_pressure = add_memory_pressure,
     .collect_minor = collect_minor,

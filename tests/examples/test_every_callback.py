@@ -63,22 +63,19 @@ OF_BLOCKS = {"malloc", "calloc", "realloc", "set_period", "read_profile"}
 """The kit is for collectors; these are actions for allocators whose mutator frees."""
 OF_THREADS = {"begin_thread", "end_thread", "run_at_once"}
 """The kit has only one thread."""
-OF_FINALIZERS = {
-    *("register_finalizer", "unregister_finalizer", "run_finalizers", "resurrect"),
-    *("allocate_ephemeron", "read_ephemeron"),
-}
-"""The kit does not carry them out."""
 
 
 def test_an_adapter_with_all_callbacks_carries_out_all_actions(talk: Talk) -> None:
     (answer,), _ = talk()
-    assert {*answer["contract"]["actions"]} == {*ACTIONS} - OF_BLOCKS - OF_THREADS - OF_FINALIZERS
+    assert {*answer["contract"]["actions"]} == {*ACTIONS} - OF_BLOCKS - OF_THREADS
 
 
-def test_the_contract_has_promises_and_immortal_objects(talk: Talk) -> None:
+def test_the_contract_has_promises_and_finalizers_and_immortal_objects(talk: Talk) -> None:
     (answer,), _ = talk()
     assert answer["contract"]["promises"] == ["collections"]
     assert answer["contract"]["fresh_process"] is True
+    promised = {"within": 2, "order": "reverse_registration"}
+    assert answer["contract"]["finalizers"] == promised
     assert answer["contract"]["prebuilt"] == [{"kind": "node"}, {"kind": "array", "length": 2}]
 
 
@@ -90,6 +87,7 @@ def test_the_contract_has_promises_and_immortal_objects(talk: Talk) -> None:
         ('{"do": "allocate_array", "length": 2, "nonmovable": true}', "allocate_array 2 1"),
         ('{"do": "allocate_weakref", "root": 1}', "allocate_weakref of 3"),
         ('{"do": "allocate_old_string", "length": 9}', "allocate_old_string 9"),
+        ('{"do": "allocate_ephemeron", "key": 0, "value": 2}', "allocate_ephemeron of 7, 4"),
         (COPY, "copy_array 3 to 4, 0 to 1, 2"),
         ('{"do": "fill_array", "root": 1, "value": 0}', "fill_array 3 with 7"),
         ('{"do": "fill_array", "root": 1, "value": null}', "fill_array 3 with -1"),
@@ -173,3 +171,36 @@ def test_identities_and_weak_references_are_answered(talk: Talk) -> None:
     weakref = ['{"do": "allocate_weakref", "root": 0}', '{"do": "read_weakref", "root": 1}']
     answers, _ = talk(NODE, *weakref, '{"do": "take_identity", "root": 0}')
     assert answers[-2:] == [{"alive": True}, {"identity": 105}]
+
+
+def test_an_ephemeron_has_a_value(talk: Talk) -> None:
+    pair = '{"do": "allocate_ephemeron", "key": 0, "value": 1}'
+    answers, _ = talk(NODE, STRING, pair, '{"do": "read_ephemeron", "root": 2}')
+    assert answers[-1] == {"value": 7}
+
+
+REGISTER = '{"do": "register_finalizer", "root": 0, "number": 10}'
+RESURRECT = '{"do": "resurrect", "number": 10}'
+
+
+def test_finalizers_of_nodes_are_registered_and_taken_back(talk: Talk) -> None:
+    _, calls = talk(NODE, REGISTER, '{"do": "unregister_finalizer", "root": 0}')
+    assert calls[-2:] == ["register_finalizer 10 of 5", "unregister_finalizer of 5"]
+
+
+def test_a_string_has_no_finalizer(talk: Talk) -> None:
+    answers, _ = talk(STRING, REGISTER)
+    assert "only nodes" in answers[-1]["error"]
+
+
+def test_an_object_that_was_finalized_is_resurrected_if_it_was_kept(talk: Talk) -> None:
+    run = '{"do": "run_finalizers", "keep": true}'
+    free, number = '{"do": "free", "root": 0}', '{"do": "read_number", "root": 0}'
+    answers, _ = talk(NODE, REGISTER, free, run, RESURRECT, number)
+    assert answers[-3:] == [{"finalized": [11, 10]}, {}, {"value": 5}]
+
+
+def test_an_object_that_was_not_kept_is_not_resurrected(talk: Talk) -> None:
+    kept, dropped = '{"do": "run_finalizers", "keep": true}', '{"do": "run_finalizers"}'
+    answers, _ = talk(NODE, REGISTER, kept, dropped, RESURRECT)
+    assert "no object is kept" in answers[-1]["error"]

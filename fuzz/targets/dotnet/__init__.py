@@ -9,6 +9,7 @@ from fuzz.targets.registration import PathOption, Program, lazily
 
 DOTNET = Program(
     name="dotnet",
+    chunk_actions=16_384,
     description="the stock runtime of .NET 10",
     options=(
         PathOption(

@@ -10,6 +10,7 @@ from fuzz.targets.registration import PathOption, Program, lazily
 
 GO = Program(
     name="go",
+    chunk_actions=16_384,
     description="the heap profile of a stock Go",
     options=(
         PathOption("go", "The program go that compiles the mutator of go.  [default: on PATH]"),

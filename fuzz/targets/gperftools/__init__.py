@@ -7,6 +7,7 @@ from fuzz.targets.registration import PathOption, Program, lazily
 
 GPERFTOOLS = Program(
     name="gperftools",
+    chunk_actions=32_768,
     description="the stock libtcmalloc.so.4 of gperftools 2.10",
     options=(PathOption("library", "The library of gperftools.  [default: what is installed]"),),
     command=lazily("fuzz.targets.gperftools.find:driver_command"),

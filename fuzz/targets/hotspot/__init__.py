@@ -8,6 +8,7 @@ from fuzz.targets.registration import PathOption, Program, lazily
 
 HOTSPOT = Program(
     name="hotspot",
+    chunk_actions=8_192,
     description="a stock Java virtual machine of version 17 to 25",
     options=(
         PathOption(

@@ -28,6 +28,7 @@ FINALIZERS = Program(
 )
 TRANSLATED = Program(
     name="incminimark-c",
+    chunk_actions=65_536,
     description="PyPy's collector, translated to C",
     options=(
         *INCMINIMARK.options,

@@ -8,6 +8,7 @@ from fuzz.targets.registration import PathOption, Program, lazily
 TARGETS = (
     Program(
         name="jemalloc",
+        chunk_actions=32_768,
         description="the stock libjemalloc.so.2 of jemalloc 5.3.0",
         options=(PathOption("library", "The library of jemalloc.  [default: what is installed]"),),
         command=lazily("fuzz.targets.jemalloc.find:driver_command"),

@@ -10,6 +10,7 @@ from fuzz.targets.registration import PathOption, Program, lazily
 
 OCAML = Program(
     name="ocaml",
+    chunk_actions=16_384,
     description="Memprof of a stock OCaml 4.13",
     options=(PathOption("ocaml", "The ocamlopt of ocaml.  [default: on PATH]"),),
     command=lazily("fuzz.targets.ocaml.find:driver_command"),

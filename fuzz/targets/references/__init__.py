@@ -22,6 +22,7 @@ class Reference(Registration):
 
     hosts_bugs = True
 
+    chunk_actions: int = 131_072
     place: str
     """MODULE:CLASS"""
 

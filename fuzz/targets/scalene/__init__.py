@@ -7,6 +7,7 @@ from fuzz.targets.registration import PathOption, Program, lazily
 
 SCALENE = Program(
     name="scalene",
+    chunk_actions=16_384,
     description="Scalene's memory profiler for Python",
     options=(PathOption("python", "The Python that has scalene.  [default: this one]"),),
     command=lazily("fuzz.targets.scalene.find:driver_command"),

@@ -8,6 +8,7 @@ from fuzz.targets.registration import PathOption, Program, lazily
 TARGETS = (
     Program(
         name="tcmalloc",
+        chunk_actions=32_768,
         description="Google's TCMalloc, in a program that has it",
         options=(
             PathOption("library", "The program that has tcmalloc in it.  [default: npm's workerd]"),

@@ -9,6 +9,7 @@ from fuzz.targets.registration import PathOption, Program, lazily
 TARGETS = (
     Program(
         name="v8",
+        chunk_actions=8_192,
         description="V8's sampling heap profiler, in a stock Node 20",
         options=(PathOption("node", "The Node of v8.  [default: on PATH]"),),
         command=lazily("fuzz.targets.v8.find:mutator_command"),

@@ -106,11 +106,14 @@ def test_a_collection_in_a_registration_may_find_other_objects_dead(finalizing: 
     [
         ([NODE, RegisterFinalizer(0, 0), FULL, (RUN, [0])], "reachable at each collection"),
         ([*dead(nodes=1), (RUN, [0])], "reachable at each collection"),
-        ([*dead(nodes=1), FULL, (RUN, [])], "after 1 full collections"),
+        ([*dead(nodes=1), FULL, (RUN, [])], "after 1 full collection"),
         ([*dead(nodes=1), FULL, (RUN, [0, 0])], "has run, or was never registered"),
         ([*dead(nodes=1), FULL, (RUN, [0]), FULL, (RUN, [0])], "has run, or was never"),
         ([*dead(nodes=1), FULL, (RUN, [0, 1])], "1 has run, or was never registered"),
-        ([*dead(ONE_REFERS_TO_ZERO), FULL, (RUN, [0, 1])], "1 of node #2 refers to node #1"),
+        (
+            [*dead(ONE_REFERS_TO_ZERO), FULL, (RUN, [0, 1])],
+            "node #2 (finalizer 1) refers to node #1",
+        ),
         ([*dead(ONE_REFERS_TO_ZERO), FULL, (RUN, [0])], "after 1 full"),
         ([*dead(*CYCLE), FULL, (RUN, [1])], "after 1 full"),
         ([*dead(*CYCLE), FULL, (RUN, [0, 1])], "refers to"),

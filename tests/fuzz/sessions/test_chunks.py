@@ -25,7 +25,7 @@ from fuzz.sessions.plan import CHUNK_ACTIONS, Plan, SessionTotals, actions_befor
 from fuzz.sessions.record import ACTIONS, SessionRecord, Timing, piece_of
 from fuzz.sessions.session import Session
 from fuzz.sessions.session_events import Event, Progress, WorkerDied
-from fuzz.targets import TargetOptions
+from fuzz.targets import TargetOptions, chunk_actions_of
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT = range(3)
@@ -33,6 +33,7 @@ PLANTED = "reference+one-sample-per-object+sample-on-equality"
 BUDGET = 6000
 MINE = '{"gcfuzz": 2, "target": "mine"}\n{"do": "collect_full"}\n'
 PLAN = Plan("reference", "random", 1, 1, Path("corpus"))
+SIZE = chunk_actions_of(PLANTED)
 
 Left = dict[str, Any]
 
@@ -96,6 +97,15 @@ def test_the_size_of_chunks_is_part_of_the_plan() -> None:
     assert attrs.evolve(PLAN, chunk_actions=65_536).key != PLAN.key
 
 
+@pytest.mark.parametrize(("options", "actions"), [((), 131_072), (("--chunk-actions", "70"), 70)])
+def test_a_target_has_a_default_size_of_chunks(
+    options: tuple[str, ...], actions: int, tmp_path: Path
+) -> None:
+    run(tmp_path, "--actions", "64", *options)
+    [found] = record.records_in(tmp_path)
+    assert found[1].plan.chunk_actions == actions
+
+
 def test_parts_share_the_chunks_of_a_plan() -> None:
     plan = attrs.evolve(PLAN, actions=50_000)
     shares = [attrs.evolve(plan, chunks=plan.chunks[part::3]).share for part in range(3)]
@@ -141,7 +151,8 @@ def test_the_chunks_of_a_session_of_time_can_be_repeated(tmp_path: Path) -> None
         if isinstance(event, Progress) and event.totals.actions > BUDGET:
             session._deadline = 0.0  # noqa: SLF001 - how fast it is, is chance
 
-    plan = Plan(PLANTED, "random", 3, 2, tmp_path / "timed", seconds=3600.0)
+    corpus = tmp_path / "timed"
+    plan = Plan(PLANTED, "random", 3, 2, corpus, seconds=3600.0, chunk_actions=SIZE)
     plan.corpus.mkdir()
     session = Session(plan.under_contract(), [end])
     session.run()
@@ -166,8 +177,8 @@ def test_a_resumed_session_leaves_the_same(
         if isinstance(event, Progress) and event.totals.actions > BUDGET / 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-    plan = Plan(PLANTED, "random", 3, 1, tmp_path, actions=BUDGET).under_contract()
-    stopped = Session(plan, [interrupt]).run()
+    plan = Plan(PLANTED, "random", 3, 1, tmp_path, actions=BUDGET, chunk_actions=SIZE)
+    stopped = Session(plan.under_contract(), [interrupt]).run()
     assert 0 < stopped.record.totals.actions < BUDGET
     arguments = ["--target", PLANTED, "--corpus", str(tmp_path), "--actions", str(BUDGET)]
     assert run_command_line(["run", *arguments, "--resume"]) == MISMATCH

@@ -420,6 +420,7 @@ def test_targets_lists_every_setting_and_bug(printed: Printed) -> None:
     listed = printed("targets")
     assert [each.name for each in SETTINGS if each.name not in listed] == []
     assert "the settings of reference but pin_while_sampling, and" in listed
+    assert "the settings of reference\n\n" in listed.replace(" \n", " ")
     words = " ".join(listed.split())
     bugs = KNOWN_BUGS.values()
     assert [bug.id for bug in bugs if f"{bug.id} {bug.what} {bug.seen_in}" not in words] == []
