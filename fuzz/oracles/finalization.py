@@ -22,7 +22,6 @@ from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts
-from fuzz.plain import counted
 from fuzz.protocol.actions import Action, RegisterFinalizer, RunFinalizers, UnregisterFinalizer
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -163,7 +162,8 @@ class FinalizationOracle(Oracle):
         for group in self._due:
             if not any(each in run for each in group):
                 names = " or ".join(f"{each.number} (of {each.obj.label})" for each in group)
-                why = f"after {counted(self._promised.within, 'full collection')}"
+                count = self._promised.within
+                why = f"after {count} full collection{'s' * (count != 1)}"
                 raise self.mismatch("finalized", names, finalized, why)
         if self._promised.order == "referrer_first":
             self._check_order(run, finalized)

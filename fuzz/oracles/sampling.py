@@ -7,7 +7,7 @@ make no difference. Nothing here depends on one system or on one way to count.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
@@ -25,6 +25,16 @@ from fuzz.protocol.observation import Observation
 COUNTED = frozenset({BeginThread, Free, Realloc})
 """Actions that may change a count, although they neither allocate nor switch sampling."""
 _UNTIL_BYTES, _ROOM_BYTES = attrgetter("until_bytes"), attrgetter("room_bytes")
+
+
+def _is_counted(action: Action) -> bool:
+    return action.allocates or bool(action.sampling) or type(action) in COUNTED
+
+
+@cache
+def _predicted(minors: int) -> Observation:
+    """An answer that no target gave. It is only read."""
+    return Observation(minors=minors)
 
 
 class SamplingOracle(Oracle):
@@ -65,8 +75,7 @@ class SamplingOracle(Oracle):
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         allocates = action.allocates
         has_samples = observation.samples or observation.offsets or observation.weights
-        is_counted = allocates or action.sampling or type(action) in COUNTED
-        if not (is_counted or has_samples or observation.minors):
+        if not (_is_counted(action) or has_samples or observation.minors):
             return
         before = self.facts
         self._check_reported(action, observation)
@@ -108,8 +117,10 @@ class SamplingOracle(Oracle):
 
     def predict(self, action: Action, minors: int) -> int:
         """Count an action that no target performed; returns its expected samples."""
+        if not (_is_counted(action) or minors):
+            return 0
         self._is_predicted = True
-        samples = self.follow(action, Observation(minors=minors))
+        samples = self.follow(action, _predicted(minors))
         self._is_predicted = False
         return samples
 

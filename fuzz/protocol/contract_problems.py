@@ -204,8 +204,9 @@ def _objects(contract: Contract) -> Iterator[str]:
     needed = [(f"actions lists {name}", ACTIONS[name].kind) for name in contract.actions]
     needed += [(f"prebuilt has a {each.kind}", each.kind) for each in contract.prebuilt]
     needed += [("actions lists run_at_once", "string")] * ("run_at_once" in contract.actions)
+    legal = {None, *kinds}
     for what, kind in needed:
-        if kind not in {None, *kinds}:
+        if kind not in legal:
             yield f"{what}, but layout has no kind {kind!r}"
 
 
@@ -331,8 +332,9 @@ def _fields(contract: Contract) -> Iterator[str]:
     """The fields of observations that oracles need, and what excludes each other."""
     rule, counting, listed = contract.sampling, contract.sampling.counting, _listed_in(contract)
     is_random = contract.samples and rule.distances == "random"
+    traits = contract.samples, "report" in rule.disabling, "size" in contract.observes
     needed = {
-        **{each: tuple(_needed_by(each, contract)) for each in listed},
+        **{each: _needed_by(each, *traits) for each in listed},
         **{f"{each} in promises": (OF_PROMISES[each],) for each in contract.promises},
         "distances random": ("samples",) if is_random else (),
         "enabling reseeds": ("seed",) if rule.enabling == "reseeds" else (),
@@ -374,15 +376,15 @@ def _listed_in(contract: Contract) -> list[str]:
     return [*contract.actions, *contract.observes, *contract.promises]
 
 
-def _needed_by(name: str, contract: Contract) -> Iterator[str]:
+@cache
+def _needed_by(name: str, samples: bool, can_report: bool, shows_size: bool) -> tuple[str, ...]:
     """The fields that an oracle needs to judge an action or a field."""
     action = ACTIONS.get(name)
-    for field in action.needs if action else NEEDS.get(name, ()):
-        if field not in OF_SAMPLING or contract.samples:
-            yield field
-    can_report = "report" in contract.sampling.disabling
+    fields = action.needs if action else NEEDS.get(name, ())
+    needed = [field for field in fields if field not in OF_SAMPLING or samples]
     collects = action and action.collects != "never"
     if action and collects and (can_report or "report" not in attrs.fields_dict(action)):
-        yield "minors"
-    if name == "limit" and "size" in contract.observes:
-        yield from ("outside", "at")
+        needed.append("minors")
+    if name == "limit" and shows_size:
+        needed += ["outside", "at"]
+    return tuple(needed)

@@ -4,11 +4,14 @@
    carries it out with what the GC transformer makes of RPython, and calls `gcfuzz_answer`.
 
    Invariants. Each trace runs in a fork of a process whose heap is as new, so no trace depends on
-   earlier ones. The input's buffer is shared memory: the child reads up to the next header, and its
-   parent goes on there. If the child dies, the parent dies in the same way. */
+   earlier ones. The parent answers a header; the child begins with the trace's first action. The
+   input's buffer is shared memory: the child reads up to the next header, which it answers, and its
+   parent goes on there. If the child dies, the parent dies in the same way. What the parent has
+   touched is copied at each fork, so that is little. */
 
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,7 +26,9 @@
    the limits of an action, and the numbers of objects. */
 
 #define INPUT_BYTES (1 << 20)
-#define OUTPUT_BYTES (1 << 23)
+#define ANSWER_BYTES_MAX (1 << 24)
+#define OUTPUT_BYTES (2 * ANSWER_BYTES_MAX)
+#define FREED_BYTE 0xa5
 #define ROOTS_MAX 4096
 #define COUNT_OF(array) ((long)(sizeof(array) / sizeof(*(array))))
 #define UNSET LONG_MIN
@@ -36,11 +41,13 @@ enum { NODE = 1, WEAKREF, ARRAY, STRING, KINDS_END };
 
 struct input {
     size_t start, end;
+    /* Whether a child has answered the next header. The harness need not wait for its end. */
+    int is_answered;
     char data[INPUT_BYTES];
 };
 static struct input *input;
 static char *output;
-static size_t output_length, output_room;
+static size_t output_length;
 static int in_child;
 
 static void flush_output(void)
@@ -55,25 +62,31 @@ static void flush_output(void)
     output_length = 0;
 }
 
-static char *room_for(size_t bytes)
+/* The harness reads no longer answer. */
+static void put_bytes(const char *bytes, size_t length)
 {
-    if (output_length + bytes > output_room) {
-        output_room = 2 * (output_length + bytes);
-        output = realloc(output, output_room);
-    }
-    return output + output_length;
+    if (output_length + length > OUTPUT_BYTES)
+        _exit(1);
+    memcpy(output + output_length, bytes, length);
+    output_length += length;
 }
 
 static void put(const char *text)
 {
-    size_t length = strlen(text);
-    memcpy(room_for(length), text, length);
-    output_length += length;
+    put_bytes(text, strlen(text));
 }
 
+/* Most of an answer is numbers. With printf() the program takes a quarter more time. */
 static void put_number(long number)
 {
-    output_length += (size_t)snprintf(room_for(24), 24, "%ld", number);
+    char digits[24], *end = digits + sizeof(digits), *first = end;
+    unsigned long rest = number < 0 ? -(unsigned long)number : (unsigned long)number;
+    do
+        *--first = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0)
+        *--first = '-';
+    put_bytes(first, (size_t)(end - first));
 }
 
 static int put_field(const char *name, int is_first)
@@ -112,6 +125,12 @@ static char *peek_line(void)
 static void take_line(char *line)
 {
     input->start += strlen(line) + 1;
+}
+
+/* Another process reads the line. */
+static void leave_line(char *line)
+{
+    line[strlen(line)] = '\n';
 }
 
 /* A line's keys and values. */
@@ -187,9 +206,10 @@ static char *read_object(char *text, const char *const *names, long count, long 
 }
 
 /* The roots, in a part of the shadow stack, and the objects. Slot 0 is the first one that the
-   collector visits, which walks the stack from its top. */
+   collector visits, which walks the stack from its top to its base. The last slot is the base, as
+   the walk would visit each unused word in each collection. */
 
-static word *roots_end;
+static word *roots_end, *stack_base;
 static long roots_count;
 static word prebuilt[PREBUILT_NODES_MAX + PREBUILT_ARRAYS_MAX];
 static uint32_t type_ids[KINDS_END];
@@ -213,7 +233,8 @@ static void (*callback)(long);
 static char *reports;
 static size_t reports_length;
 static const char *problem;
-static int is_broken;
+/* No action can be carried out before the next header. */
+static int is_broken = 1;
 
 static void end_trace(const char *error);
 
@@ -261,11 +282,18 @@ static long unrounded_bytes(word object)
     }
 }
 
+static void set_roots_count(long count)
+{
+    roots_count = count;
+    *stack_base = (word)(roots_end - count);
+}
+
 void gcfuzz_append(void *object)
 {
     if (roots_count == ROOTS_MAX)
         end_trace("RuntimeError: too many roots");
-    SLOT(roots_count++) = (word)object;
+    SLOT(roots_count) = (word)object;
+    set_roots_count(roots_count + 1);
 }
 
 void *gcfuzz_root(long slot)
@@ -571,7 +599,7 @@ void gcfuzz_answer(long found)
 }
 
 /* The contract under these settings: the template has @ and a number for each figure. */
-void gcfuzz_answer_contract(void)
+static void put_contract(void)
 {
     long nursery_bytes = settings[NURSERY_BYTES], large_bytes = settings[LARGE_OBJECT_BYTES];
     long pins = nursery_bytes / ((large_bytes + 7) / 8 * 8) - 1;
@@ -579,7 +607,7 @@ void gcfuzz_answer_contract(void)
                       nursery_bytes * THRESHOLD_PERCENT / 100};
     for (const char *text = CONTRACT; *text; text++)
         if (*text != '@')
-            *room_for(1) = *text, output_length++;
+            put_bytes(text, 1);
         else if (*++text != 'P')
             put_number(figures[*text - '0']);
         else {
@@ -616,18 +644,39 @@ static void end_with(pid_t parent)
         _exit(1);
 }
 
-/* Fork for the trace of this header. The parent returns when the child has ended. */
-static void begin_trace(char *line)
+static void read_header(char *line)
 {
     char *config = strstr(line, "\"config\"");
     memcpy(settings, DEFAULT_SETTINGS, sizeof(settings));
     if (config)
         config = skip_blanks(strchr(config + 8, ':') ? strchr(config + 8, ':') + 1 : "");
-    int is_right = !config || read_object(config, SETTING_NAMES, SETTINGS_END, settings);
-    is_right = is_right && settings[SHIPPED_CONSTANTS] == DEFAULT_SETTINGS[SHIPPED_CONSTANTS];
+    is_broken = config && !read_object(config, SETTING_NAMES, SETTINGS_END, settings);
+    is_broken |= settings[SHIPPED_CONSTANTS] != DEFAULT_SETTINGS[SHIPPED_CONSTANTS];
     if (settings[NURSERY_BYTES] < NURSERY_BYTES_MIN)
         settings[NURSERY_BYTES] = NURSERY_BYTES_MIN;
-    take_line(line);
+    if (input->is_answered)
+        input->is_answered = 0;
+    else if (is_broken)
+        put_error("IllegalError: config has a setting that does not exist");
+    else
+        put_contract();
+}
+
+/* End a child at the next header, or at the end of the input. */
+static void end_child(char *line)
+{
+    if (line) {
+        read_header(line);
+        input->is_answered = 1;
+        leave_line(line);
+    }
+    flush_output();
+    _exit(0);
+}
+
+/* Fork for the actions of a trace. The parent returns when the child has ended. */
+static void fork_for_trace(void)
+{
     flush_output();
     pid_t parent = getpid();
     pid_t child = fork();
@@ -636,10 +685,6 @@ static void begin_trace(char *line)
     if (child == 0) {
         end_with(parent);
         in_child = 1;
-        if (!is_right) {
-            put_error("IllegalError: config has a setting that does not exist");
-            is_broken = 1;
-        }
         return;
     }
     int status;
@@ -656,12 +701,8 @@ static void end_trace(const char *error)
     is_broken = 1;
     for (;;) {
         char *line = peek_line();
-        if (!line || is_header(line)) {
-            if (line)
-                line[strlen(line)] = '\n';
-            flush_output();
-            _exit(0);
-        }
+        if (!line || is_header(line))
+            end_child(line);
         take_line(line);
         put_error("IllegalError: the heap is gone after an error; send a header");
     }
@@ -700,7 +741,7 @@ static long carried_out_here(long *found)
     case FREE:
         for (long slot = fields[ROOT]; slot < roots_count - 1; slot++)
             SLOT(slot) = SLOT(slot + 1);
-        SLOT(--roots_count) = 0;
+        set_roots_count(roots_count - 1);
         return 1;
     case READ:
         references_of(object, &references);
@@ -729,7 +770,7 @@ static long carried_out_here(long *found)
 long gcfuzz_next(void)
 {
     for (;;) {
-        if (output_length > OUTPUT_BYTES / 2)
+        if (output_length > OUTPUT_BYTES - ANSWER_BYTES_MAX)
             flush_output();
         char *line = peek_line();
         if (!line) {
@@ -737,13 +778,16 @@ long gcfuzz_next(void)
             return END;
         }
         if (is_header(line)) {
-            if (in_child) {
-                line[strlen(line)] = '\n';
-                flush_output();
-                _exit(0);
-            }
-            begin_trace(line);
-            if (in_child && !is_broken)
+            if (in_child)
+                end_child(line);
+            read_header(line);
+            take_line(line);
+            continue;
+        }
+        if (!in_child && !is_broken) {
+            leave_line(line);
+            fork_for_trace();
+            if (in_child)
                 return BEGIN_TRACE;
             continue;
         }
@@ -752,7 +796,7 @@ long gcfuzz_next(void)
             fields[field] = UNSET;
         int is_right = read_object(skip_blanks(line), FIELD_NAMES, FIELDS_END, fields) != NULL;
         take_line(line);
-        if (!in_child || is_broken) {
+        if (is_broken) {
             put_error("IllegalError: the heap is gone after an error; send a header");
             continue;
         }
@@ -774,24 +818,32 @@ long gcfuzz_next(void)
     }
 }
 
-/* Called once, with the place of the roots, before any trace. */
-void gcfuzz_begin(void *stack_top, void (*run_callback)(long))
+static void *shared_memory(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        _exit(1);
+    return memory;
+}
+
+/* Called once, before any trace, with the place of the roots and that of the stack's base. */
+void gcfuzz_begin(void *stack_top, void *base, void (*run_callback)(long))
 {
     const char *line = getenv("GCFUZZ_FIRST_LINE");
-    input = mmap(NULL, sizeof(*input), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (input == MAP_FAILED)
-        _exit(1);
+    input = shared_memory(sizeof(*input));
+    /* Not of malloc(): when answers are written depends on the time, and a buffer that grows would
+       change which address, and so which identity, malloc() gives an object again. */
+    output = shared_memory(OUTPUT_BYTES);
     if (line && strlen(line) < INPUT_BYTES) {
         strcpy(input->data, line);
         input->end = strlen(line);
     }
-    /* When answers are written depends on the time, and a buffer that grows would change which
-       address, and so which identity, malloc() gives an object again. */
-    room_for(OUTPUT_BYTES);
+    mallopt(M_PERTURB, FREED_BYTE);
     callback_length = -1;
     callback = run_callback;
+    stack_base = base;
     roots_end = (word *)stack_top + ROOTS_MAX;
-    memset(stack_top, 0, ROOTS_MAX * sizeof(word));
+    set_roots_count(0);
 }
 
 long gcfuzz_roots_bytes(void)

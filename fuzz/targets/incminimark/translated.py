@@ -170,7 +170,7 @@ C_TYPES = {
 }
 Signed, Void, Address = lltype.Signed, lltype.Void, llmemory.Address
 FUNCTIONS = {
-    "begin": ([Address, CALLBACK], Void),
+    "begin": ([Address, Address, CALLBACK], Void),
     "roots_bytes": ([], Signed),
     "type": ([Signed, Address, Signed], Void),
     "prebuilt": ([Signed, Address], Void),
@@ -186,7 +186,6 @@ FUNCTIONS = {
     "copy_items": ([Address, Address, Signed, Signed, Signed], Void),
     "identity": ([Signed], Void),
     "answer": ([Signed], Void),
-    "answer_contract": ([], Void),
     "happened": ([Signed], Void),
     "collected": ([], Void),
     "reported": ([Address, Signed], Void),
@@ -227,9 +226,8 @@ set_type, type_id, set_prebuilt = external("type"), external("type_id"), externa
 field, setting, kind_of = external("field"), external("setting"), external("kind")
 root_address, append, drop = external("root"), external("append"), external("drop")
 copy_items, tell_identity, refuse = external("copy_items"), external("identity"), external("refuse")
-answer, answer_contract = external("answer"), external("answer_contract")
+answer, show_figures = external("answer"), external("figures")
 happened, collected, reported = external("happened"), external("collected"), external("reported")
-show_figures = external("figures")
 
 # The collector.
 
@@ -602,8 +600,8 @@ def show_type(kind, obj):
 
 def reserve_roots():
     """Take a part of the shadow stack for the roots."""
-    top = llop.gc_adr_of_root_stack_top(Address)
-    begin(top.address[0], llhelper(CALLBACK, run_callback))
+    top, base = llop.gc_adr_of_root_stack_top(Address), llop.gc_adr_of_root_stack_base(Address)
+    begin(top.address[0], base, llhelper(CALLBACK, run_callback))
     top.address[0] = top.address[0] + roots_bytes()
 
 
@@ -619,7 +617,6 @@ def entry_point(_):
             nursery_bytes = setting(SettingCode.nursery_bytes)
             llop.gc_gcfuzz(Void, CONFIGURE, nursery_bytes, setting(SettingCode.large_object_bytes))
             llop.gc_gcfuzz(Void, FIGURES, 0, 0)
-            answer_contract()
         else:
             carry_out(action)
             llop.gc_gcfuzz(Void, FIGURES, 0, 0)

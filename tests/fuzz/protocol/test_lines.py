@@ -9,6 +9,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.lines import (
     action_from_data,
     contract_from_data,
+    from_line,
     observation_from_data,
     to_line,
     unstructured,
@@ -91,6 +92,36 @@ def test_unknown_and_missing_keys_are_reported(action: dict[str, object], compla
 def test_a_number_is_not_a_list() -> None:
     with pytest.raises(ValueError, match="offsets must be a list, and is 5"):
         observation_from_data({"offsets": 5})
+
+
+@pytest.mark.parametrize("graph", [[1], [[1, True]], [[1], 2], [[1], ["2"]], [[[1]]], [[1.0]]])
+def test_a_graph_has_rows_of_integers_only(graph: object) -> None:
+    with pytest.raises(ValueError, match=r"^graph.* must be "):
+        observation_from_data({"graph": graph})
+
+
+@pytest.mark.parametrize("graph", [[], [[]], [[1, 2], [3]]])
+def test_the_rows_of_a_graph_are_read(graph: list[list[int]]) -> None:
+    assert observation_from_data({"graph": graph, "memory": [1, 2]}).graph == graph
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"free": 1, "free": 1}',
+        '{"fr:ee": 1, "fr:ee": 1}',
+        '{"reports": [{"entries": [], "entries": []}]}',
+        '{"contract": {"actions": 1, "actions": 1}}',
+    ],
+)
+def test_a_key_that_occurs_twice_is_a_mistake(line: str) -> None:
+    with pytest.raises(ValueError, match="a key occurs twice"):
+        from_line(line)
+
+
+@pytest.mark.parametrize("line", ['{"error": "a: b"}', ' {"free": 1} ', '{"a": {"b": 1}}', "[1]"])
+def test_a_line_is_read_as_json_reads_it(line: str) -> None:
+    assert from_line(line) == json.loads(line)
 
 
 @pytest.mark.parametrize("name", REFERENCES)

@@ -6,6 +6,7 @@ incminimark need, and gcc and make.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -242,6 +243,24 @@ def test_after_a_wrong_line_only_a_header_is_carried_out(
     assert problem in wrong
     assert "error" in refused
     assert "graph" in right
+
+
+@pytest.mark.slow
+def test_after_an_unknown_setting_only_a_header_is_answered(options: TargetOptions) -> None:
+    unknown = '{"gcfuzz": 2, "config": {"flavour": 1}}'
+    refused, action, *others = answers_to([unknown, CHECK, HEADER, HEADER, CHECK], options)
+    assert "IllegalError: config" in refused
+    assert "IllegalError: the heap is gone" in action
+    assert ["contract" in each for each in others] == [True, True, False]
+
+
+@pytest.mark.slow
+def test_collections_visit_each_root(options: TargetOptions) -> None:
+    allocations = [f'{{"do": "allocate_node", "number": {number}}}' for number in range(300)]
+    freed = ['{"do": "free", "root": 299}', '{"do": "free", "root": 0}']
+    *_, answer = answers_to([HEADER, *allocations, *freed, '{"do": "collect_full"}'], options)
+    graph = json.loads(answer)["graph"]
+    assert [number for _, number in graph[:298]] == [*range(1, 299)]
 
 
 @pytest.mark.slow
