@@ -85,13 +85,13 @@ static void finalize(void *node, void *given)
     unregister_finalizer(node);
 }
 
-static void register_finalizer(void *node, int64_t number)
+static void register_finalizer(void *const *node, int64_t number)
 {
     void *given = (void *)(traces << 32 | (uintptr_t)number);
 #ifdef BUG_FINALIZERS_WITHOUT_ORDER /* one may find what it refers to finalized */
-    GC_REGISTER_FINALIZER_NO_ORDER(node, finalize, given, NULL, NULL);
+    GC_REGISTER_FINALIZER_NO_ORDER(*node, finalize, given, NULL, NULL);
 #else
-    GC_REGISTER_FINALIZER(node, finalize, given, NULL, NULL);
+    GC_REGISTER_FINALIZER(*node, finalize, given, NULL, NULL);
 #endif
 }
 

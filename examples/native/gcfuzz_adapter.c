@@ -282,6 +282,13 @@ void gcfuzz_finalized(int64_t number, void *node)
     add_to(&gcfuzz_kept, node);
 }
 
+/* Whether an object is alive when its finalizer is called, so that it can be resurrected. */
+static bool keeps_finalized(void)
+{
+    const char *promised = contract.finalizers.objects;
+    return promised == NULL || strcmp(promised, "dead") != 0;
+}
+
 /* ---- Arguments ---- */
 
 enum key {
@@ -545,8 +552,8 @@ static void do_unpin(const line *arguments)
 
 static void do_register_finalizer(const line *arguments)
 {
-    void *node = object_in(arguments, ROOT);
-    if (need_kind(node, &contract.node, "only nodes have finalizers"))
+    void **node = &gcfuzz_roots.slots[arguments->values[ROOT]];
+    if (need_kind(*node, &contract.node, "only nodes have finalizers"))
         adapter->register_finalizer(node, arguments->values[NUMBER]);
 }
 
@@ -646,7 +653,7 @@ DO_WITHOUT_ARGUMENTS(fork)
     X(register_finalizer, adapter->register_finalizer, BIT(ROOT) | BIT(NUMBER)) \
     X(unregister_finalizer, adapter->unregister_finalizer, BIT(ROOT)) \
     X(run_finalizers, adapter->run_finalizers, BIT(KEEP)) \
-    X(resurrect, adapter->run_finalizers, BIT(NUMBER)) \
+    X(resurrect, adapter->run_finalizers && keeps_finalized(), BIT(NUMBER)) \
     X(set_callback, adapter->set_callback, BIT(LENGTH)) \
     X(add_memory_pressure, adapter->add_memory_pressure, BIT(EXTRA_BYTES)) \
     X(collect_minor, adapter->collect_minor, 0) \
@@ -967,6 +974,8 @@ static void append_finalizers(text *to)
     append_choice(to, "order", promised->order);
     append_choice(to, "cycles", promised->cycles);
     append_choice(to, "weak", promised->weak);
+    append_choice(to, "objects", promised->objects);
+    append_choice(to, "ephemerons", promised->ephemerons);
     append(to, "}");
 }
 
@@ -1010,7 +1019,7 @@ static void append_contract(text *to)
     append_names(to);
     if (contract.sampling.maximum_bytes)
         append_sampling(to);
-    if (adapter->register_finalizer)
+    if (adapter->register_finalizer || adapter->allocate_ephemeron)
         append_finalizers(to);
     append(to, ", \"settings\": [");
     for (size_t i = 0; i < adapter->setting_count; i++) {

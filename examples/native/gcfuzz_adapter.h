@@ -37,13 +37,15 @@ typedef struct {
     bool drops_when_disabled, reports_when_disabled;
 } gcfuzz_sampling;
 
-/* What is promised about finalizers, if there is a register_finalizer. */
+/* What is promised about finalizers and ephemerons, if there are any. */
 typedef struct {
-    uint64_t within; /* after so many full collections they are pending; 0: no call is promised */
+    uint64_t within; /* after this many full collections they are pending; 0: no call is promised */
     const char *registrations;          /* "any", "one_at_a_time", "one" */
     const char *order;                  /* "none", "reverse_registration", "referrer_first" */
     const char *cycles;                 /* "any", "first_registered", "never" */
     const char *weak;                   /* "cleared_before", "cleared_after" */
+    const char *objects;                /* "kept", "dead" */
+    const char *ephemerons;             /* "pairs", "attached" */
 } gcfuzz_finalizers;
 
 typedef struct {
@@ -116,7 +118,7 @@ typedef struct {
     uint64_t (*take_identity)(void *object);
     void (*pin)(void *string);
     void (*unpin)(void *string);
-    void (*register_finalizer)(void *node, int64_t number);
+    void (*register_finalizer)(void *const *node, int64_t number); /* the root slot */
     void (*unregister_finalizer)(void *node);
     void (*run_finalizers)(void); /* calls gcfuzz_finalized for each pending one, in order */
     void (*set_callback)(int64_t length); /* -1: no more */

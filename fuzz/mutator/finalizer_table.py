@@ -46,6 +46,9 @@ class FinalizerTable:
         """The target has run the finalizers of these numbers. It may invent numbers."""
         run = {number: self.waiting.pop(number) for number in finalized if number in self.waiting}
         self.kept = run if keep and self._keeps else {}
+        if not self._keeps:
+            for obj in run.values():
+                obj.age = type(obj.age).DEAD
         for obj in run.values():
             for weakref in self._doubtful.pop(obj, ()):
                 assert weakref.target is not None

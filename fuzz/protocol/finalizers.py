@@ -37,5 +37,5 @@ class Finalizers:
     """Whether an object is kept until its finalizer has run, or is dead when that is called. Then
     it cannot be resurrected."""
     ephemerons: Literal["pairs", "attached"] = "pairs"
-    """Whether the value dies with the ephemeron or its key, whatever dies first, or is attached to
+    """Whether the value dies with the ephemeron or its key, whichever dies first, or is attached to
     the key and dies with it alone."""

@@ -97,7 +97,12 @@ def _files_in(folder: Path, suffix: str, left_out: list[str]) -> Iterator[Path]:
         folders.sort()
         for name in sorted(each for each in names if each.endswith(suffix)):
             path = Path(place, name)
-            if stat.S_ISREG(path.lstat().st_mode):
+            try:
+                mode = path.lstat().st_mode
+            except OSError as problem:  # A session that still runs may have renamed it.
+                left_out.append(f"{path}: cannot be read: {problem.strerror}")
+                continue
+            if stat.S_ISREG(mode):
                 yield path
             else:
                 left_out.append(f"{path}: is not a regular file")
@@ -126,13 +131,12 @@ def _copy(
             try:
                 content = read_bytes(path)
                 traces.decoded(content, str(path))
+                contents[trace[1]].append((trace not in kept, content))
+                if complaint := complaints.get(path):
+                    name = complaint.relative_to(folder).as_posix()
+                    contents[name].append((trace not in kept, read_bytes(complaint)))
             except BadInputError as problem:
                 left_out.append(str(problem))
-                continue
-            contents[trace[1]].append((trace not in kept, content))
-            if complaint := complaints.get(path):
-                name = complaint.relative_to(folder).as_posix()
-                contents[name].append((trace not in kept, read_bytes(complaint)))
     for parent in {name.rpartition("/")[0] for name in contents}:
         (out / parent).mkdir(parents=True, exist_ok=True)
     for name, candidates in contents.items():

@@ -27,17 +27,17 @@ from fuzz.sessions.compare import Before, Pair
 from fuzz.sessions.comparing_engine import ComparingEngine
 from fuzz.sessions.corpus import Origin
 from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
+from fuzz.targets.registration import CHUNK_ACTIONS
 
 ENGINES = ("random", "stateful")
 UNLIMITED = 2**62
 TOKEN_BYTES = 6
-FIRST_CHUNK_ACTIONS, CHUNK_ACTIONS = 64, 4096
-"""The first chunks are small, so that a slow program finishes some, too. The others take a third of
-a second on the reference, a hundred times as long as handing them out."""
+FIRST_CHUNK_ACTIONS = 64
+"""The first chunks are small, so that a slow program finishes some, too."""
 CHUNKS_PER_SIZE = 4
 """After this many chunks of one size the next ones are twice as large."""
-RAMP_CHUNKS = CHUNKS_PER_SIZE * (CHUNK_ACTIONS // FIRST_CHUNK_ACTIONS).bit_length()
-"""How many chunks share the seed of their processes."""
+PROCESS_ACTIONS = 2**17
+"""Chunks that begin within as many actions share the seed of their processes."""
 OVERTIME_SECONDS_MIN, OVERTIME_SECONDS_MAX = 10.0, 120.0
 """Bounds of the time for reductions after the session's time is up."""
 
@@ -146,6 +146,10 @@ class Plan:
 
     def _before(self, index: int) -> int:
         return actions_before(index, self.chunk_actions)
+
+    def process_seed(self, chunk: Chunk) -> str:
+        """The seed of its processes' settings. Not each chunk waits for new processes."""
+        return f"{self.seed}/{self._before(chunk.index) // PROCESS_ACTIONS}"
 
     def chunk(self, index: int) -> Chunk:
         end, before = self._before(index + 1), self._before(index)

@@ -29,7 +29,7 @@ from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.compare import counted_as
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, SavedFailure
-from fuzz.sessions.plan import RAMP_CHUNKS, UNLIMITED, Chunk, Plan, SessionTotals, make_engine
+from fuzz.sessions.plan import UNLIMITED, Chunk, Plan, SessionTotals, make_engine
 from fuzz.targets import make_target
 
 SEND_SECONDS = 0.2
@@ -125,10 +125,8 @@ def run_chunk(
     The result is a function of the plan and the chunk, unless it is cancelled. Raises BadInputError
     if the target is hopeless.
     """
-    # Chunks share processes, so that not each waits for new ones.
-    process_seed = f"{plan.seed}/{chunk.index // RAMP_CHUNKS}"
     seed = f"{plan.seed}/{chunk.index}"
-    engine = make_engine(plan.engine, target, seed, plan.database, process_seed)
+    engine = make_engine(plan.engine, target, seed, plan.database, plan.process_seed(chunk))
     probes = ProbeCounter()
     totals.probes = probes.counts
     # The number of a slice decides whether it runs twice, and its length in the stateful engine.

@@ -49,7 +49,7 @@ static void start(const int64_t *values, gcfuzz_contract *contract)
         .large_object_bytes = 1,
         .object_bytes_max = 128,
         .sampling = {.minimum_bytes = 8, .maximum_bytes = 64, .reports_when_disabled = true},
-        .finalizers = {.within = 2, .order = "reverse_registration"},
+        .finalizers = {.within = 2, .order = "reverse_registration", .ephemerons = "attached"},
         .observes = OBSERVES,
         .promises_collections = true,
         .fresh_process = true,
@@ -151,10 +151,10 @@ static void pin(void *string) { SAY("pin %" PRId64 "\n", ((object *)string)->num
 static void unpin(void *string) { SAY("unpin %" PRId64 "\n", ((object *)string)->number); }
 static object *finalizable;
 
-static void register_finalizer(void *node, int64_t number)
+static void register_finalizer(void *const *node, int64_t number)
 {
-    SAY("register_finalizer %" PRId64 " of %" PRId64 "\n", number, ((object *)node)->number);
-    finalizable = node;
+    finalizable = *node;
+    SAY("register_finalizer %" PRId64 " of %" PRId64 "\n", number, finalizable->number);
 }
 
 static void unregister_finalizer(void *node)

@@ -74,7 +74,7 @@ def test_the_contract_has_promises_and_finalizers_and_immortal_objects(talk: Tal
     (answer,), _ = talk()
     assert answer["contract"]["promises"] == ["collections"]
     assert answer["contract"]["fresh_process"] is True
-    promised = {"within": 2, "order": "reverse_registration"}
+    promised = {"within": 2, "order": "reverse_registration", "ephemerons": "attached"}
     assert answer["contract"]["finalizers"] == promised
     assert answer["contract"]["prebuilt"] == [{"kind": "node"}, {"kind": "array", "length": 2}]
 

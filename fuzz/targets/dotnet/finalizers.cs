@@ -183,6 +183,8 @@ unsafe class Mutator
 
     static void Answer(long value)
     {
+        if (valueCount == ValuesMax)
+            throw new InvalidOperationException();
         values[valueCount++] = value;
     }
 
@@ -322,7 +324,8 @@ unsafe class Mutator
         for (long row = 0; row < rows; row++)
         {
             Obj obj = found[row];
-            long start = valueCount++;
+            long start = valueCount;
+            Answer(0);
             Answer(obj.kind);
             Answer(obj.number);
             for (int field = 0; field < obj.Fields; field++)

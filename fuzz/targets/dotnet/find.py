@@ -86,7 +86,7 @@ def made_program(dotnet: Path | None, source: Path = MUTATOR) -> Path:
 
     def make(folder: Path) -> Path:
         if shutil.which(COMPILER) is None:
-            raise BadInputError(f"the target dotnet needs a compiler of C#: {HOW_TO_INSTALL}")
+            raise BadInputError(f"this target needs a compiler of C#: {HOW_TO_INSTALL}")
         return make_program(bundle.runtime_of(carrier), source, folder)
 
     return kept_program(parts, make)

@@ -35,6 +35,9 @@ SETTINGS = tuple(
 OTHERS = {each.name: each.default for each in SETTINGS_AS_DOCUMENTED if each not in SETTINGS}
 OF_SAMPLING = (actions.EnableSampling, actions.DisableSampling)
 OF_PINS = (actions.Pin, actions.Unpin)
+REFERENCES_BYTES = 1 << 14
+"""The driver's own references, which survive, too: 340 of at most 48 bytes."""
+ROUNDS_MAX = 10_000
 SENTINEL = -1
 """The number of a finalizer that is none of a trace's."""
 QUEUE, PHANTOM = b"java/lang/ref/ReferenceQueue", b"java/lang/ref/PhantomReference"
@@ -84,8 +87,10 @@ class HotspotFinalizersDriver(HotspotDriver):
         self._phantoms = {}
         self._pending = []
         self._add_sentinel()
+        assert contract.survivor_bytes is not None
         return attrs.evolve(
             contract,
+            survivor_bytes=contract.survivor_bytes - REFERENCES_BYTES,
             observes=("minors", "size", "value", "alive", "identity", "graph", "finalized"),
             sampling=NO_SAMPLING,
             settings=SETTINGS,
@@ -96,8 +101,11 @@ class HotspotFinalizersDriver(HotspotDriver):
     def after_collection(self) -> None:
         super().after_collection()
         jni, thread = self.machine.jni, self.attached[0]
-        is_busy = True
+        is_busy, rounds = True, 0
         while is_busy or SENTINEL in self._phantoms.values():
+            rounds += not is_busy
+            if rounds > ROUNDS_MAX:
+                raise RuntimeError("the reference to the sentinel was not queued")
             is_busy = jni.CallStaticBooleanMethodA(thread.env, self._reference, self._wait, None)
             while found := jni.CallObjectMethodA(thread.env, self._queue, self._poll, None):
                 self._take(found)

@@ -4,9 +4,9 @@
    carries it out with what the GC transformer makes of RPython, and calls `gcfuzz_answer`.
 
    Invariants. Each trace runs in a fork of a process whose heap is as new, so no trace depends on
-   earlier ones. The parent answers a header; the child begins with the trace's first action. The
-   input's buffer is shared memory: the child reads up to the next header, which it answers, and its
-   parent goes on there. If the child dies, the parent dies in the same way. What the parent has
+   earlier ones. The child begins with the trace's first action. The input's buffer is shared memory:
+   the child reads up to the next header, which it answers, and its parent goes on there. The parent
+   answers the first header, and each after a refused one. If the child dies, the parent dies in the same way. What the parent has
    touched is copied at each fork, so that is little. */
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static void flush_output(void)
     output_length = 0;
 }
 
-/* The harness reads no longer answer. */
+/* The harness does not read a longer answer. */
 static void put_bytes(const char *bytes, size_t length)
 {
     if (output_length + length > OUTPUT_BYTES)
@@ -838,6 +838,7 @@ void gcfuzz_begin(void *stack_top, void *base, void (*run_callback)(long))
         strcpy(input->data, line);
         input->end = strlen(line);
     }
+    /* malloc() fills what is freed from here on, as the buffers before would fill page tables. */
     mallopt(M_PERTURB, FREED_BYTE);
     callback_length = -1;
     callback = run_callback;

@@ -238,6 +238,15 @@ def test_an_object_that_is_dead_when_its_finalizer_is_called_keeps_nothing(
     assert judge(contract, *steps, (KEEP, [0]), (ReadWeakref(0), True)) is not None
 
 
+def test_an_object_whose_finalizer_was_called_is_dead_after_a_minor_collection_too(
+    finalizing: Contract,
+) -> None:
+    contract = promising(finalizing, within=0, objects="dead", weak="cleared_before")
+    steps: list[Step] = [NODE, AllocateWeakref(0), RegisterFinalizer(0, 0), MINOR, Free(0), MINOR]
+    assert judge(contract, *steps, (RUN, [0]), (ReadWeakref(0), True)) is not None
+    assert judge(contract, *steps, (RUN, [0]), (ReadWeakref(0), False)) is None
+
+
 @pytest.mark.parametrize("collection", [MINOR, FULL])
 def test_an_attached_value_dies_with_its_key_alone(
     collection: Action, finalizing: Contract

@@ -21,11 +21,12 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.sessions import record
 from fuzz.sessions.merge import _shared, merge, merged_record
-from fuzz.sessions.plan import CHUNK_ACTIONS, Plan, SessionTotals, actions_before
+from fuzz.sessions.plan import Plan, SessionTotals, actions_before
 from fuzz.sessions.record import ACTIONS, SessionRecord, Timing, piece_of
 from fuzz.sessions.session import Session
 from fuzz.sessions.session_events import Event, Progress, WorkerDied
 from fuzz.targets import TargetOptions, chunk_actions_of
+from fuzz.targets.registration import CHUNK_ACTIONS
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT = range(3)

@@ -1,6 +1,7 @@
 """Settings of the process: each of their values has a process, which is kept."""
 
 import sys
+from itertools import count
 from pathlib import Path
 
 import psutil
@@ -10,7 +11,7 @@ from fuzz.engines.random import PROCESSES
 from fuzz.protocol.actions import AllocateString
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import Failure
-from fuzz.sessions.plan import RAMP_CHUNKS, Chunk, Plan, SessionTotals
+from fuzz.sessions.plan import PROCESS_ACTIONS, Chunk, Plan, SessionTotals, actions_before
 from fuzz.sessions.worker import run_chunk
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process import program
@@ -72,6 +73,7 @@ def test_chunks_share_processes(engine: str, target: FullTarget, tmp_path: Path)
             run_chunk(plan, Chunk(index, 8), target, SessionTotals(), found.append)
         return {failure.configuration["heap"] for failure in found}
 
-    first, later = (settled(range(start, start + 10)) for start in (0, RAMP_CHUNKS))
+    others = next(index for index in count() if actions_before(index) >= PROCESS_ACTIONS)
+    first, later = (settled(range(start, start + 10)) for start in (0, others))
     assert 2 <= len(first) <= PROCESSES
     assert later - first
