@@ -45,10 +45,11 @@ def options_for(name: str) -> TargetOptions:
     return TargetOptions(timeout_seconds=60.0, paths=paths)
 
 
-def installed(name: str) -> FullTarget:
+def installed(name: str, *, fresh_process: bool = False) -> FullTarget:
     """The target; the test is skipped if its runtime is missing."""
     try:
-        target = full(make_target(name, options_for(name)))
+        options = attrs.evolve(options_for(name), fresh_process=fresh_process)
+        target = full(make_target(name, options))
         target.default_contract()
     except BadInputError as problem:
         pytest.skip(str(problem))

@@ -86,6 +86,12 @@ def with_mistake(name: str, mistakes: Mapping[str, Any]) -> FullTarget:
     return Changed(installed(name), change)
 
 
+@pytest.mark.parametrize("name", ["ocaml-finalizers", "dotnet-finalizers", "hotspot-finalizers"])
+def test_a_short_session_in_processes_that_end_by_themselves_has_no_failure(name: str) -> None:
+    """Coverage counts only processes that end by themselves."""
+    assert first_failure(installed(name, fresh_process=True), 80) is None
+
+
 @pytest.mark.slow
 @each_target
 def test_without_a_mistake_the_session_has_no_failure(name: str) -> None:
