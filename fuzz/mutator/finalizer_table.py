@@ -22,9 +22,10 @@ class FinalizerTable:
     """The finalizers by number, and the ephemerons that may have a value."""
 
     def __init__(self, promised: Finalizers | None) -> None:
-        self._clears_before = promised is not None and promised.weak == "cleared_before"
-        self._keeps = promised is None or promised.objects == "kept"
-        self._attaches = promised is not None and promised.ephemerons == "attached"
+        promised = promised or Finalizers()
+        self._clears_before = promised.weak == "cleared_before"
+        self._keeps = promised.objects == "kept"
+        self._attaches = promised.ephemerons == "attached"
         self.registered: dict[int, ShadowObject] = {}
         """The object of each number that was ever used."""
         self.waiting: dict[int, ShadowObject] = {}
@@ -46,10 +47,9 @@ class FinalizerTable:
         """The target has run the finalizers of these numbers. It may invent numbers."""
         run = {number: self.waiting.pop(number) for number in finalized if number in self.waiting}
         self.kept = run if keep and self._keeps else {}
-        if not self._keeps:
-            for obj in run.values():
-                obj.age = type(obj.age).DEAD
         for obj in run.values():
+            if not self._keeps:
+                obj.age = type(obj.age).DEAD
             for weakref in self._doubtful.pop(obj, ()):
                 assert weakref.target is not None
                 weakref.target.age = type(obj.age).DEAD

@@ -37,7 +37,7 @@ FIRST_CHUNK_ACTIONS = 64
 CHUNKS_PER_SIZE = 4
 """After this many chunks of one size the next ones are twice as large."""
 PROCESS_ACTIONS = 2**17
-"""Chunks that begin within as many actions share the seed of their processes."""
+"""The chunks that begin in one run of this many actions share the seed of their processes."""
 OVERTIME_SECONDS_MIN, OVERTIME_SECONDS_MAX = 10.0, 120.0
 """Bounds of the time for reductions after the session's time is up."""
 

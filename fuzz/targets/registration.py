@@ -135,12 +135,29 @@ class Program(Registration):
             memory_bytes=options.memory_bytes,
         )
 
+    def variant(
+        self,
+        suffix: str,
+        description: str,
+        *,
+        command: Callable[[str, TargetOptions], Sequence[str]] | None = None,
+        chunk_actions: int | None = None,
+    ) -> Program:
+        """A target with the same runtime and another contract; its name ends in the suffix."""
+        return attrs.evolve(
+            self,
+            name=self.name + suffix,
+            description=description,
+            variant_of=self.variant_of or self.name,
+            command=command or self.command,
+            chunk_actions=chunk_actions or self.chunk_actions,
+        )
+
     def as_documented(self) -> Program:
         """The same program under the contract that its documentation promises."""
-        name = self.name + AS_DOCUMENTED
-        description = f"{self.name}, under the contract that its documentation promises"
-        variant_of = self.variant_of or self.name
-        return attrs.evolve(self, name=name, description=description, variant_of=variant_of)
+        return self.variant(
+            AS_DOCUMENTED, f"{self.name}, under the contract that its documentation promises"
+        )
 
 
 def _given_command(name: str, options: TargetOptions) -> Sequence[str]:

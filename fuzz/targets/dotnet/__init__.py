@@ -5,8 +5,6 @@ questions through pipes, and gets the samples through the diagnostics socket. St
 `driver`.
 """
 
-import attrs
-
 from fuzz.targets.registration import PathOption, Program, lazily
 
 DOTNET = Program(
@@ -22,12 +20,10 @@ DOTNET = Program(
     ),
     command=lazily("fuzz.targets.dotnet.find:driver_command"),
 )
-FINALIZERS = attrs.evolve(
-    DOTNET,
-    name="dotnet-finalizers",
-    chunk_actions=8_192,
-    description="finalizers, weak handles and ConditionalWeakTable of .NET 10",
+FINALIZERS = DOTNET.variant(
+    "-finalizers",
+    "finalizers, weak handles and ConditionalWeakTable of .NET 10",
     command=lazily("fuzz.targets.dotnet.find:finalizers_command"),
-    variant_of=DOTNET.name,
+    chunk_actions=8_192,
 )
 TARGETS = (DOTNET, DOTNET.as_documented(), FINALIZERS)

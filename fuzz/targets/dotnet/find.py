@@ -53,7 +53,7 @@ def find_carrier(dotnet: Path | None) -> tuple[Path, ...]:
             return tuple(file.resolve() for file in files)
     if dotnet is not None:
         raise BadInputError(f"{dotnet}: no SDK of .NET 10 with its host pack")
-    raise BadInputError(f"the target dotnet needs a runtime of .NET 10: {HOW_TO_INSTALL}")
+    raise BadInputError(f"this target needs a runtime of .NET 10: {HOW_TO_INSTALL}")
 
 
 def _places() -> Iterator[Path]:

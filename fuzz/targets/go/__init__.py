@@ -4,8 +4,6 @@ The mutator is a program in Go that the user's Go compiles. The driver sends it 
 pipe. Start reading with `driver`.
 """
 
-import attrs
-
 from fuzz.targets.registration import PathOption, Program, lazily
 
 GO = Program(
@@ -17,11 +15,9 @@ GO = Program(
     ),
     command=lazily("fuzz.targets.go.find:driver_command"),
 )
-FINALIZERS = attrs.evolve(
-    GO,
-    name="go-finalizers",
-    description="runtime.SetFinalizer of a stock Go",
+FINALIZERS = GO.variant(
+    "-finalizers",
+    "runtime.SetFinalizer of a stock Go",
     command=lazily("fuzz.targets.go.find:finalizers_command"),
-    variant_of=GO.name,
 )
 TARGETS = (GO, GO.as_documented(), FINALIZERS)

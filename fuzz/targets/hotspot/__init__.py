@@ -19,25 +19,11 @@ HOTSPOT = Program(
     ),
     command=lazily("fuzz.targets.hotspot.find:driver_command"),
 )
-AT_ONCE = Program(
-    name="hotspot-at-once",
-    description="hotspot with threads that run at the same time",
-    options=HOTSPOT.options,
-    command=HOTSPOT.command,
-    variant_of=HOTSPOT.name,
+AT_ONCE = HOTSPOT.variant(
+    "-at-once", "hotspot with threads that run at the same time", chunk_actions=4_096
 )
-JFR = Program(
-    name="hotspot-jfr",
-    description="hotspot, with the samples of JDK Flight Recorder",
-    options=HOTSPOT.options,
-    command=HOTSPOT.command,
-    variant_of=HOTSPOT.name,
+JFR = HOTSPOT.variant(
+    "-jfr", "hotspot, with the samples of JDK Flight Recorder", chunk_actions=4_096
 )
-FINALIZERS = Program(
-    name="hotspot-finalizers",
-    description="hotspot, with phantom references",
-    options=HOTSPOT.options,
-    command=HOTSPOT.command,
-    variant_of=HOTSPOT.name,
-)
+FINALIZERS = HOTSPOT.variant("-finalizers", "hotspot, with phantom references")
 TARGETS = (HOTSPOT, HOTSPOT.as_documented(), AT_ONCE, JFR, JFR.as_documented(), FINALIZERS)

@@ -38,6 +38,7 @@ OF_PINS = (actions.Pin, actions.Unpin)
 REFERENCES_BYTES = 1 << 14
 """The driver's own references, which survive, too: 340 of at most 48 bytes."""
 ROUNDS_MAX = 10_000
+"""How often the driver looks for the sentinel's reference while the machine has nothing to do."""
 SENTINEL = -1
 """The number of a finalizer that is none of a trace's."""
 QUEUE, PHANTOM = b"java/lang/ref/ReferenceQueue", b"java/lang/ref/PhantomReference"

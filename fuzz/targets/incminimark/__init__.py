@@ -19,13 +19,7 @@ INCMINIMARK = Program(
     ),
     command=lazily("fuzz.targets.incminimark.find:driver_command"),
 )
-FINALIZERS = Program(
-    name="incminimark-finalizers",
-    description="the same with a FinalizerQueue",
-    options=INCMINIMARK.options,
-    command=lazily("fuzz.targets.incminimark.find:driver_command"),
-    variant_of=INCMINIMARK.name,
-)
+FINALIZERS = INCMINIMARK.variant("-finalizers", "the same with a FinalizerQueue")
 TRANSLATED = Program(
     name="incminimark-c",
     chunk_actions=65_536,

@@ -4,8 +4,6 @@ The mutator is a program in OCaml that is compiled when the target starts. The d
 questions through a pipe. Start reading with `driver`.
 """
 
-import attrs
-
 from fuzz.targets.registration import PathOption, Program, lazily
 
 OCAML = Program(
@@ -15,10 +13,5 @@ OCAML = Program(
     options=(PathOption("ocaml", "The ocamlopt of ocaml.  [default: on PATH]"),),
     command=lazily("fuzz.targets.ocaml.find:driver_command"),
 )
-FINALIZERS = attrs.evolve(
-    OCAML,
-    name="ocaml-finalizers",
-    description="Gc.finalise of a stock OCaml 4.13",
-    variant_of=OCAML.name,
-)
+FINALIZERS = OCAML.variant("-finalizers", "Gc.finalise of a stock OCaml 4.13")
 TARGETS = (OCAML, FINALIZERS)

@@ -4,8 +4,6 @@ The mutators are programs for Node that speak the protocol themselves; that of t
 out each trace as a batch. The only Python here is their command lines, in `find`.
 """
 
-import attrs
-
 from fuzz.targets.registration import PathOption, Program, lazily
 
 V8 = Program(
@@ -15,12 +13,10 @@ V8 = Program(
     options=(PathOption("node", "The Node of v8.  [default: on PATH]"),),
     command=lazily("fuzz.targets.v8.find:mutator_command"),
 )
-FINALIZERS = attrs.evolve(
-    V8,
-    name="v8-finalizers",
-    chunk_actions=4_096,
-    description="FinalizationRegistry, WeakRef and WeakMap of V8, in a stock Node 20",
+FINALIZERS = V8.variant(
+    "-finalizers",
+    "FinalizationRegistry, WeakRef and WeakMap of V8, in a stock Node 20",
     command=lazily("fuzz.targets.v8.find:finalizers_command"),
-    variant_of=V8.name,
+    chunk_actions=4_096,
 )
 TARGETS = (V8, FINALIZERS)
