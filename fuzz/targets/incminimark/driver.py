@@ -622,6 +622,9 @@ class HeapDriver:
         self._root(root)
         self.gc.register_finalizer(number, self.roots[root])
 
+    def unregister_finalizer(self, root):
+        self.gc.ignore_finalizer(llmemory.cast_ptr_to_adr(self._root(root)))
+
     def run_finalizers(self, keep=False):
         numbers, self.pending = self.pending, []
         taken = []

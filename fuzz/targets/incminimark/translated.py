@@ -609,6 +609,8 @@ def carry_out(action):
         llop.gc_gcfuzz(Void, PRESSURE, field(FieldCode.extra_bytes), 0)
     elif action == ActionCode.register_finalizer:
         llop.gc_gcfuzz(Void, FINALIZER, field(FieldCode.number), field(FieldCode.root))
+    elif action == ActionCode.unregister_finalizer:
+        rgc.may_ignore_finalizer(object_in(field(FieldCode.root)))
     elif action == ActionCode.run_finalizers:
         run_finalizers()
     elif action == ActionCode.collect_minor:

@@ -41,10 +41,11 @@ OF_PYPY: Mapping[str, Mapping[str, Any]] = {
     "weak": {"weak": "cleared_after"},
     "destructors": {"objects": "dead"},
 }
+OF_INCMINIMARK = {**OF_PYPY, "unregistering": {"unregistering": "present"}}
 MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "reference-finalizers": OF_PYPY,
-    "incminimark-finalizers": OF_PYPY,
-    "incminimark-c-finalizers": OF_PYPY,
+    "incminimark-finalizers": OF_INCMINIMARK,
+    "incminimark-c-finalizers": OF_INCMINIMARK,
     "go-finalizers": {
         "order": {"order": "none"},
         "cycles": {"cycles": "any"},
