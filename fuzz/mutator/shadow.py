@@ -301,7 +301,8 @@ class Shadow:
     def _collect_minor(self) -> None:
         """Young objects survive exactly when reachable from the roots or from an old object.
 
-        One with a finalizer survives too, and so do the key and the value of an ephemeron.
+        One with a finalizer survives too, and so do the key and the value of an ephemeron. The
+        value of a dead one may, if that is old from the start.
 
         An old object can refer to a young one only if it was written since the last minor
         collection, so the walk starts from these. The exception is a pinned object that survived
@@ -311,7 +312,7 @@ class Shadow:
         if self.young:
             self._age(self.roots)
             self._age(self.finalizers.keeping())
-            self._age(self.finalizers.attached_values())
+            self._age(self.finalizers.values())
             for obj in self._written:
                 self._age(obj.refs)
             fate = OLD if self._survivors_may_overflow() else DEAD

@@ -1,4 +1,5 @@
-// The target `go-finalizers`: runtime.SetFinalizer of a stock Go, behind gcfuzz's protocol.
+// The target `go-finalizers`: runtime.SetFinalizer of a stock Go, and weak.Pointer where it has that,
+// behind gcfuzz's protocol.
 //
 // A finalizer puts its object into a queue, under a lock, since the runtime calls it from another
 // goroutine. Invariant: nothing else refers to a dropped object, so the collector alone decides when
@@ -16,12 +17,14 @@ import (
 )
 
 // An object: a node has two references, an array as many as its length. Those of a node belong to it
-// itself, since a cycle through another object would never be finalized.
+// itself, since a cycle through another object would never be finalized. No object is a tiny one, which
+// would share its block.
 type object struct {
 	kind   int64
 	number int64
 	two    [2]*object
 	items  []*object
+	target weakref
 }
 
 func (obj *object) refs() []*object {
@@ -50,16 +53,19 @@ type finalized struct {
 }
 
 const (
-	nodeKind  = 1
-	arrayKind = 3
-	contract  = `{"nursery_bytes": 1024, "layout": {"kinds": {"node": {"type_index": 1, ` +
-		`"fixed_bytes": 64}, "array": {"type_index": 3, "fixed_bytes": 64, "item_bytes": 8}}, ` +
+	nodeKind    = 1
+	arrayKind   = 3
+	weakrefKind = 4
+	contract    = `{"nursery_bytes": 1024, "layout": {"kinds": {"node": {"type_index": 1, ` +
+		`"fixed_bytes": 64}, "array": {"type_index": 3, "fixed_bytes": 64, "item_bytes": 8}, ` +
+		`"weakref": {"type_index": 4, "fixed_bytes": 64}}, ` +
 		`"large_object_bytes": 1, "word_bytes": 1, "object_bytes_max": 1024}, "actions": ` +
-		`["allocate_node", "allocate_array", "free", "read", "read_number", "write", ` +
+		`[%s"allocate_node", "allocate_array", "free", "read", "read_number", "write", ` +
 		`"write_number", "collect_full", "register_finalizer", "unregister_finalizer", ` +
-		`"run_finalizers", "resurrect", "check_heap"], "observes": ["minors", "value", "graph", ` +
-		`"finalized"], "finalizers": {"registrations": "one_at_a_time", "order": ` +
-		`"referrer_first", "cycles": "never"}, "version": "%s"}`
+		`"run_finalizers", "resurrect", "check_heap"], "observes": [%s"minors", "value", ` +
+		`"graph", "finalized"], "finalizers": {"registrations": "one_at_a_time", "order": ` +
+		`"referrer_first", "cycles": "never", "weak": "cleared_before"}, ` +
+		`"version": "%s"}`
 )
 
 var (
@@ -91,7 +97,7 @@ func main() {
 			result = answer{"error": "ValueError: " + err.Error()}
 		} else if asked.Gcfuzz != nil {
 			begin()
-			fmt.Printf("{\"contract\": "+contract+"}\n", runtime.Version())
+			fmt.Printf("{\"contract\": "+contract+"}\n", newActions, newFields, runtime.Version())
 			continue
 		} else {
 			result = perform(asked)
@@ -131,6 +137,8 @@ func carryOut(asked action, result answer) {
 	case "allocate_array":
 		items := make([]*object, asked.Length)
 		roots = append(roots, &object{kind: arrayKind, number: int64(asked.Length), items: items})
+	case "allocate_weakref":
+		roots = append(roots, &object{kind: weakrefKind, target: makeWeakref(roots[asked.Root])})
 	case "free":
 		copy(roots[asked.Root:], roots[asked.Root+1:])
 		roots[len(roots)-1] = nil
@@ -142,6 +150,8 @@ func carryOut(asked action, result answer) {
 		}
 	case "read_number":
 		result["value"] = roots[asked.Root].number
+	case "read_weakref":
+		result["alive"] = roots[asked.Root].target.Value() != nil
 	case "write":
 		var value *object
 		if asked.Value != nil {

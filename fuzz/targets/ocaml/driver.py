@@ -108,7 +108,7 @@ class OcamlDriver(Driver):
         numbers = iter(self.ask(WALK))
         for count in numbers:
             kind, low, high, *references = (next(numbers) for _ in range(count))
-            rows.append([kind, _joined(low, high), *references])
+            rows.append([kind, joined(low, high), *references])
         return rows
 
     CARRY_OUT: ClassVar[CarryOut] = {
@@ -118,7 +118,7 @@ class OcamlDriver(Driver):
         actions.Free: lambda driver, each: driver.ask(3, each.root),
         actions.Read: lambda driver, each: driver.read(each.root, each.field),
         actions.Write: lambda driver, each: driver.write(each.root, each.field, each.value),
-        actions.ReadNumber: lambda driver, each: _joined(*driver.ask(6, each.root)),
+        actions.ReadNumber: lambda driver, each: joined(*driver.ask(6, each.root)),
         actions.WriteNumber: lambda driver, each: driver.ask(7, each.root, *_halves(each.number)),
         actions.CopyArray: lambda driver, each: driver.ask(
             *(8, each.source, each.dest, each.source_start, each.dest_start, each.length)
@@ -138,7 +138,8 @@ def _halves(number: int) -> tuple[int, int]:
     return number & 2**32 - 1, number >> 32
 
 
-def _joined(low: int, high: int) -> int:
+def joined(low: int, high: int) -> int:
+    """The integer of these halves."""
     return low | high << 32
 
 

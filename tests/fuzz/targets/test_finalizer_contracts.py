@@ -19,6 +19,7 @@ from fuzz.protocol.actions import (
     AllocateWeakref,
     CheckHeap,
     CollectFull,
+    CollectMinor,
     Free,
     ReadWeakref,
     RegisterFinalizer,
@@ -44,9 +45,11 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "cycles": {"cycles": "any"},
         "count": {"registrations": "any"},
     },
+    "go-finalizers with GCFUZZ_GO": {"weak": {"weak": "cleared_after"}},
     "ocaml-finalizers": {
         "order": {"order": "referrer_first"},
         "cycles": {"order": "referrer_first", "cycles": "never"},
+        "weak": {"weak": "cleared_before"},
     },
     "hotspot-finalizers": {
         "order": {"order": "referrer_first"},
@@ -69,6 +72,7 @@ ACTIONS = {
     "reference-finalizers": 5000,
     "incminimark-finalizers": 3000,
     "go-finalizers": 5000,
+    "go-finalizers with GCFUZZ_GO": 5000,
     "ocaml-finalizers": 5000,
     "dotnet-finalizers": 2000,
     "hotspot-finalizers": 1000,
@@ -138,17 +142,31 @@ def test_ocaml_calls_the_last_registered_finalizer_first() -> None:
     assert run.bench.shadow.graph() == [[1, 3, 0, 1], [1, 4]]
 
 
-@pytest.mark.parametrize(("ephemerons", "is_right"), [("attached", True), ("pairs", False)])
-def test_dotnet_attaches_a_value_to_its_key(ephemerons: str, is_right: bool) -> None:
-    """The value outlives the ephemeron, and dies with the key."""
+@pytest.mark.parametrize("stated", ["attached", "pairs"])
+@pytest.mark.parametrize(
+    ("name", "right"), [("dotnet-finalizers", "attached"), ("ocaml-finalizers", "pairs")]
+)
+def test_a_value_is_attached_to_its_key_or_dies_with_the_ephemeron(
+    name: str, right: str, stated: str
+) -> None:
     actions = [
         *(AllocateNode(3), AllocateNode(4), AllocateWeakref(1), AllocateEphemeron(0, 1)),
         *(Free(3), Free(1), CollectFull(), ReadWeakref(1)),
         *(Free(0), CollectFull(), ReadWeakref(0)),
     ]
-    target = with_mistake("dotnet-finalizers", {"ephemerons": ephemerons})
-    _, failure = run_through(target, {}, actions)
-    assert (failure is None) == is_right
+    _, failure = run_through(with_mistake(name, {"ephemerons": stated}), {}, actions)
+    assert (failure is None) == (stated == right)
+
+
+def test_a_dead_ephemeron_of_ocaml_keeps_its_value_until_a_full_collection() -> None:
+    """The runtime's part of it lies outside the minor heap."""
+    actions = [
+        *(AllocateNode(3), AllocateNode(4), AllocateWeakref(1), AllocateEphemeron(0, 1)),
+        *(Free(3), Free(1), CollectMinor(), ReadWeakref(1), CollectFull(), ReadWeakref(1)),
+    ]
+    run, failure = run_through(installed("ocaml-finalizers"), {}, actions)
+    assert failure is None
+    assert [answer.alive for answer in run.answers if answer.alive is not None] == [True, False]
 
 
 @pytest.mark.slow
