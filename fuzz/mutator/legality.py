@@ -184,10 +184,29 @@ def _why_not_started(action: actions.BeginThread, contract: Contract, shadow: Sh
 def _why_not_registered(
     action: actions.RegisterFinalizer, contract: Contract, shadow: Shadow
 ) -> Why:
-    table, obj = shadow.finalizers, shadow.roots[action.root]
-    if action.number in table.registered:
-        return f"there was a finalizer with the number {action.number}"
-    return why_no_finalizer(obj, contract, shadow)
+    why = _why_not_new(action.number, shadow)
+    return why or why_no_finalizer(shadow.roots[action.root], contract, shadow)
+
+
+def _why_not_new(number: int, shadow: Shadow) -> Why:
+    table = shadow.finalizers
+    if number in table.registered or number in table.destructors:
+        return f"there was a finalizer with the number {number}"
+    return None
+
+
+def _why_not_destructible(action: actions.AllocateNode, contract: Contract, shadow: Shadow) -> Why:
+    if action.destructor is None:
+        return None
+    if not can_have_destructor(contract, nonmovable=action.nonmovable):
+        return "the node cannot have a destructor"
+    return _why_not_new(action.destructor, shadow)
+
+
+def can_have_destructor(contract: Contract, *, nonmovable: bool) -> bool:
+    """Whether a new node can have one; one outside the nursery cannot."""
+    has_any = contract.finalizers is not None and contract.finalizers.destructors
+    return has_any and not contract.layout.cost("node", 0, nonmovable)[1]
 
 
 def why_no_finalizer(obj: ShadowObject, contract: Contract, shadow: Shadow) -> Why:
@@ -216,6 +235,7 @@ _NOT_NOW: dict[type[Action], Callable[..., Why]] = {
     actions.EndThread: _why_not_ended,
     actions.BeginThread: _why_not_started,
     actions.SetCallback: _why_no_callback,
+    actions.AllocateNode: _why_not_destructible,
     actions.RegisterFinalizer: _why_not_registered,
     actions.Resurrect: _why_not_resurrected,
 }

@@ -3,6 +3,9 @@
 A finalizer that is called puts its object into the queue of pending ones. `run_finalizers` takes
 all objects from that queue. Invariant: unless `objects` are dead, an object with a finalizer, and
 all that it refers to, is alive until it leaves the queue.
+
+A destructor is the finalizer that an object has from its allocation. It keeps nothing alive: it is
+called when the object is dead, so also after the object's other finalizers.
 """
 
 from __future__ import annotations
@@ -39,3 +42,5 @@ class Finalizers:
     ephemerons: Literal["pairs", "attached"] = "pairs"
     """Whether the value dies with the ephemeron or its key, whichever dies first, or is attached to
     the key and dies with it alone."""
+    destructors: bool = False
+    """Whether nodes can have destructors. `within` holds for them, `order` does not."""

@@ -150,6 +150,11 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"actions": ("resurrect",), "finalizers": Finalizers(objects="dead")},
         "resurrect in actions needs objects that are kept",
     ),
+    (
+        PLAIN,
+        {"actions": ("allocate_node",), "finalizers": Finalizers(destructors=True)},
+        "destructors in finalizers need run_finalizers in actions",
+    ),
     (PLAIN, {"observes": ("sample",)}, "observes lists 'sample', which is unknown; did you mean `"),
     (PLAIN, {"promises": ("memories",)}, "promises lists 'memories', which is unknown; did you me"),
     (PLAIN, {"kinds": {"tuple": KindLayout(1, 16)}}, "layout.kinds lists 'tuple', which is unknow"),
