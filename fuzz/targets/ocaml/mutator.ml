@@ -216,6 +216,9 @@ let allocate_ephemeron key value =
   Ephemeron.K1.set_data pair value;
   keep_new (Ephemeron { row = 0; pair })
 
+(* The value is unreachable for the last time, so there is nothing to keep. *)
+let register_last number found = Gc.finalise_last (fun () -> add pending number Null) found
+
 let perform () =
   match number 0 with
   | 0 ->
@@ -274,6 +277,7 @@ let perform () =
       match root (number 1) with
       | Ephemeron { pair; _ } -> Option.iter put_number (Ephemeron.K1.get_data pair)
       | _ -> raise Not_found)
+  | 22 -> register_last (number 1) (root (!root_count - 1))
   | _ -> raise Not_found
 
 (* Memprof runs postponed callbacks between two turns of a loop. *)

@@ -142,6 +142,26 @@ def test_ocaml_calls_the_last_registered_finalizer_first() -> None:
     assert run.bench.shadow.graph() == [[1, 3, 0, 1], [1, 4]]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "reference-finalizers",
+        "ocaml-finalizers",
+        pytest.param("go-finalizers with GCFUZZ_GO", marks=pytest.mark.slow),
+    ],
+)
+def test_a_destructor_is_called_after_the_finalizer_and_then_the_object_is_dead(name: str) -> None:
+    actions = [
+        *(AllocateNode(3, destructor=7), RegisterFinalizer(0, 5), AllocateWeakref(0), Free(0)),
+        *(CollectFull(), RunFinalizers(keep=True), CollectFull(), RunFinalizers()),
+        *(CollectFull(), RunFinalizers(), ReadWeakref(0)),
+    ]
+    run, failure = run_through(installed(name), {}, actions)
+    assert failure is None
+    answers = [*run.answers]
+    assert [answers[number].finalized for number in (5, 7, 9)] == [[5], [], [7]]
+
+
 @pytest.mark.parametrize("stated", ["attached", "pairs"])
 @pytest.mark.parametrize(
     ("name", "right"), [("dotnet-finalizers", "attached"), ("ocaml-finalizers", "pairs")]

@@ -2,7 +2,7 @@
 
 package main
 
-const newActions, newFields = "", ""
+const newActions, newFields, newPromise = "", "", ""
 
 type weakref struct{}
 
@@ -12,4 +12,8 @@ func (weakref) Value() *object {
 
 func makeWeakref(*object) weakref {
 	panic("this Go has no weak pointers")
+}
+
+func addCleanup(obj *object, clean func(cleanup), of cleanup) {
+	clean(of)
 }
