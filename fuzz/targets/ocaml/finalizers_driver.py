@@ -14,7 +14,7 @@ import attrs
 from fuzz.protocol import actions
 from fuzz.protocol.contract import NO_SAMPLING, Contract, KindLayout
 from fuzz.protocol.finalizers import Finalizers
-from fuzz.targets.ocaml.contract import WORD_BYTES
+from fuzz.targets.ocaml.contract import LAYOUT, WORD_BYTES
 from fuzz.targets.ocaml.driver import OcamlDriver, halves, joined
 from fuzz.targets.process.driver import CarryOut
 
@@ -23,6 +23,8 @@ PROMISE = Finalizers(order="reverse_registration", weak="cleared_after", destruc
 """The manual: values that become unreachable in one cycle are finalised "in the reverse order of
 the corresponding calls to finalise"."""
 
+YOUNG_BYTES_MAX = LAYOUT.large_object_bytes - WORD_BYTES
+"""A larger object is old from the start, and no minor collection finds it dead."""
 KINDS = {
     "weakref": KindLayout(type_index=4, fixed_bytes=3 * WORD_BYTES),
     "ephemeron": KindLayout(type_index=5, fixed_bytes=3 * WORD_BYTES),
@@ -50,7 +52,7 @@ class OcamlFinalizersDriver(OcamlDriver):
         kinds = {**contract.layout.kinds, **KINDS}
         return attrs.evolve(
             contract,
-            layout=attrs.evolve(contract.layout, kinds=kinds),
+            layout=attrs.evolve(contract.layout, kinds=kinds, object_bytes_max=YOUNG_BYTES_MAX),
             observes=("minors", "size", "value", "alive", "graph", "finalized"),
             sampling=NO_SAMPLING,
             finalizers=PROMISE,

@@ -11,9 +11,11 @@ from typing import Any
 import attrs
 import pytest
 from target_helpers import Changed, first_failure, installed
+from typing_extensions import override
 
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.protocol.actions import (
+    Action,
     AllocateEphemeron,
     AllocateNode,
     AllocateWeakref,
@@ -28,10 +30,12 @@ from fuzz.protocol.actions import (
     Write,
 )
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget
 from fuzz.run import run_through
 
 KNOWN_FAILURES = ("copy_array", "fill_array", "move_array", "pin")
+SHOWING_DEATH = ("read_ephemeron", "read_weakref", "resurrect", "unregister_finalizer")
 OF_PYPY: Mapping[str, Mapping[str, Any]] = {
     "order": {"order": "reverse_registration", "cycles": "any"},
     "cycles": {"cycles": "never"},
@@ -45,11 +49,15 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "cycles": {"cycles": "any"},
         "count": {"registrations": "any"},
     },
-    "go-finalizers with GCFUZZ_GO": {"weak": {"weak": "cleared_after"}},
+    "go-finalizers with GCFUZZ_GO": {
+        "weak": {"weak": "cleared_after"},
+        "destructors": {"objects": "dead"},
+    },
     "ocaml-finalizers": {
         "order": {"order": "referrer_first"},
         "cycles": {"order": "referrer_first", "cycles": "never"},
         "weak": {"weak": "cleared_before"},
+        "destructors": {"objects": "dead"},
     },
     "hotspot-finalizers": {
         "order": {"order": "referrer_first"},
@@ -69,15 +77,18 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
 }
 ACTIONS = {
-    "reference-finalizers": 5000,
-    "incminimark-finalizers": 3000,
-    "go-finalizers": 5000,
-    "go-finalizers with GCFUZZ_GO": 5000,
-    "ocaml-finalizers": 5000,
-    "dotnet-finalizers": 2000,
-    "hotspot-finalizers": 1000,
-    "v8-finalizers": 1000,
+    "reference-finalizers": 20_000,
+    "incminimark-finalizers": 12_000,
+    "go-finalizers": 50_000,
+    "go-finalizers with GCFUZZ_GO": 50_000,
+    "ocaml-finalizers": 50_000,
+    "dotnet-finalizers": 50_000,
+    "hotspot-finalizers": 50_000,
+    "v8-finalizers": 10_000,
 }
+"""The length of a session without a failure."""
+UNTIL_FOUND = 5000
+"""A mistake is found after that many actions at most."""
 each_target = pytest.mark.parametrize("name", ACTIONS)
 
 
@@ -85,9 +96,37 @@ def with_mistake(name: str, mistakes: Mapping[str, Any]) -> FullTarget:
     def change(right: Contract) -> Contract:
         assert right.finalizers is not None
         wrong = attrs.evolve(right.finalizers, **mistakes)
-        return attrs.evolve(right, finalizers=wrong).without(KNOWN_FAILURES)
+        left_out = (*KNOWN_FAILURES, *(["resurrect"] if wrong.objects == "dead" else []))
+        return attrs.evolve(right, finalizers=wrong).without(left_out)
 
     return Changed(installed(name), change)
+
+
+class Misreporting(Changed):
+    """Reports a finalizer at the next `run_finalizers` only, or at both.
+
+    No action shows that an object is dead.
+    """
+
+    def __init__(self, name: str, mistake: str) -> None:
+        super().__init__(installed(name), self._promise)
+        self._mistake = mistake
+        self._before: list[int] = []
+
+    def _promise(self, right: Contract) -> Contract:
+        self._before = []
+        assert right.finalizers is not None
+        in_time = attrs.evolve(right.finalizers, within=1)
+        return attrs.evolve(right, finalizers=in_time).without((*KNOWN_FAILURES, *SHOWING_DEATH))
+
+    @override
+    def perform(self, action: Action) -> Observation:
+        observation = super().perform(action)
+        if isinstance(action, RunFinalizers):
+            now, before = observation.finalized, self._before
+            observation.finalized = before if self._mistake == "late" else [*before, *now]
+            self._before = now
+        return observation
 
 
 @pytest.mark.parametrize("name", ["ocaml-finalizers", "dotnet-finalizers", "hotspot-finalizers"])
@@ -99,7 +138,7 @@ def test_a_short_session_in_processes_that_end_by_themselves_has_no_failure(name
 @pytest.mark.slow
 @each_target
 def test_without_a_mistake_the_session_has_no_failure(name: str) -> None:
-    assert first_failure(with_mistake(name, {}), 4 * ACTIONS[name]) is None
+    assert first_failure(with_mistake(name, {}), ACTIONS[name]) is None
 
 
 @pytest.mark.slow
@@ -107,9 +146,18 @@ def test_without_a_mistake_the_session_has_no_failure(name: str) -> None:
     ("name", "mistake"), [(name, each) for name in MISTAKES for each in MISTAKES[name]]
 )
 def test_a_mistake_in_the_contract_is_found(name: str, mistake: str) -> None:
-    failure = first_failure(with_mistake(name, MISTAKES[name][mistake]), ACTIONS[name])
+    failure = first_failure(with_mistake(name, MISTAKES[name][mistake]), UNTIL_FOUND)
     assert failure is not None
     assert failure.oracle in {"finalization", "heap"}
+
+
+@pytest.mark.slow
+@each_target
+@pytest.mark.parametrize("mistake", ["late", "twice"])
+def test_a_finalizer_that_is_called_late_or_twice_is_found(name: str, mistake: str) -> None:
+    failure = first_failure(Misreporting(name, mistake), UNTIL_FOUND)
+    assert failure is not None
+    assert failure.oracle == "finalization"
 
 
 @pytest.mark.parametrize("name", ["reference-finalizers", "incminimark-finalizers"])
