@@ -1,7 +1,8 @@
-"""The driver of `ocaml-finalizers`: Gc.finalise of a stock OCaml 4.13, without Memprof.
+"""The driver of `ocaml-finalizers`: finalisers, weak pointers and ephemerons of a stock OCaml 4.13.
 
 `python -m fuzz.targets.ocaml.finalizers_driver NAME PROGRAM VERSION`. A finaliser puts its value
-into a queue of the mutator, so that the runtime itself decides when it is called.
+into a queue of the mutator, so that the runtime itself decides when it is called. One that was
+registered with `finalise_last` is a destructor.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from fuzz.targets.process.driver import CarryOut
 OF_MEMPROF = (actions.EnableSampling, actions.DisableSampling)
 PROMISE = Finalizers(order="reverse_registration", weak="cleared_after", destructors=True)
 """The manual: values that become unreachable in one cycle are finalised "in the reverse order of
-the corresponding calls to finalise"."""
-
+the corresponding calls to finalise". docs/ocaml.md has the other promises."""
 YOUNG_BYTES_MAX = LAYOUT.large_object_bytes - WORD_BYTES
 """A larger object is old from the start, and no minor collection finds it dead."""
 KINDS = {
@@ -33,7 +33,7 @@ KINDS = {
 
 
 class OcamlFinalizersDriver(OcamlDriver):
-    """Gc.finalise, Weak and Ephemeron."""
+    """Gc.finalise, Gc.finalise_last, Weak and Ephemeron."""
 
     CARRY_OUT: ClassVar[CarryOut] = {
         **{each: do for each, do in OcamlDriver.CARRY_OUT.items() if each not in OF_MEMPROF},
