@@ -30,6 +30,8 @@ class FinalizerTable:
         """The object of each number that a finalizer ever had."""
         self.destructors: dict[int, ShadowObject] = {}
         """The object of each number that a destructor ever had."""
+        self.unregistered: set[ShadowObject] = set()
+        """The objects whose finalizers were ever taken back."""
         self.waiting: dict[int, ShadowObject] = {}
         """Those whose finalizer has not run."""
         self.kept: dict[int, ShadowObject] = {}
@@ -47,6 +49,7 @@ class FinalizerTable:
         return len(self.registered) + len(self.destructors)
 
     def unregister(self, obj: ShadowObject) -> None:
+        self.unregistered.add(obj)
         self.waiting = {number: each for number, each in self.waiting.items() if each is not obj}
 
     def run(self, finalized: Sequence[int], keep: bool) -> None:

@@ -14,6 +14,7 @@ from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import BOUNDS, NAMES, SLOT_FIELDS, Action, SlotOf
 from fuzz.protocol.contract import Contract, Range
+from fuzz.protocol.finalizers import Finalizers
 
 ITEMS_MAX = 2**20
 """The longest array: the shadow heap follows each of its items."""
@@ -213,12 +214,14 @@ def why_no_finalizer(obj: ShadowObject, contract: Contract, shadow: Shadow) -> W
     """Why an object can get no finalizer now; None if it can."""
     if obj in shadow.prebuilt:
         return "a prebuilt object cannot have a finalizer"
-    allowed = contract.finalizers.registrations if contract.finalizers else "any"
+    promised = contract.finalizers or Finalizers()
+    if promised.unregistering == "all" and obj in shadow.finalizers.unregistered:
+        return "the finalizers of the object were taken back"
     before = {
         "any": (),
         "one_at_a_time": shadow.finalizers.waiting.values(),
         "one": shadow.finalizers.registered.values(),
-    }[allowed]
+    }[promised.registrations]
     return "the object has a finalizer, or had one" if obj in before else None
 
 

@@ -26,6 +26,9 @@ class Finalizers:
     order may delay it. 0: no call is promised."""
     registrations: Literal["any", "one_at_a_time", "one"] = "any"
     """How many finalizers an object may have. `one_at_a_time`: again after the first was called."""
+    unregistering: Literal["present", "all"] = "present"
+    """Whether `unregister_finalizer` concerns the finalizers that the object has, or later ones
+    too, so that none can be registered any more."""
     order: Literal["none", "reverse_registration", "referrer_first"] = "none"
     """The order of objects that die together. `reverse_registration`: of those that a full
     collection finds dead, the last registered first. `referrer_first`: an object waits until no

@@ -33,7 +33,7 @@ class FinalizersInWrongOrder(Finalizers):
         return heads > 0  # Correct: heads == 1, so that no other head refers to it.
 
 
-@FINALIZING.bug("wrong-index-drops-finalizer", "ocaml/ocaml 13502", ("finalization", "memory"), 8)
+@FINALIZING.bug("wrong-index-drops-finalizer", "ocaml/ocaml 13502", ("finalization", "memory"), 7)
 class WrongIndexDropsFinalizer(Finalizers):
     """When some finalizers are called, one that stays in the table is lost."""
 

@@ -249,6 +249,17 @@ def test_a_contract_may_exclude_destructors_and_so_may_the_size_of_a_node(
         assert why_illegal(do.AllocateNode(0), contract, Shadow(contract)) is None
 
 
+@pytest.mark.parametrize(("unregistering", "is_legal"), [("present", True), ("all", False)])
+def test_taking_finalizers_back_may_exclude_later_ones(
+    unregistering: Literal["present", "all"], is_legal: bool, finalizing: Contract
+) -> None:
+    contract = attrs.evolve(finalizing, finalizers=Finalizers(unregistering=unregistering))
+    shadow = Shadow(contract)
+    follow(shadow, do.AllocateNode(0), do.AllocateNode(1), do.UnregisterFinalizer(NODE))
+    assert (why_illegal(A_FINALIZER, contract, shadow) is None) == is_legal
+    assert why_illegal(do.RegisterFinalizer(1, 7), contract, shadow) is None
+
+
 @pytest.mark.parametrize(("keep", "is_legal"), [(True, True), (False, False)])
 def test_an_object_that_was_kept_can_be_resurrected_after_its_finalizer_has_run(
     keep: bool, is_legal: bool, finalizing: Contract

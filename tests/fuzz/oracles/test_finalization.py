@@ -55,11 +55,11 @@ def judge(contract: Contract, *steps: Step) -> str | None:
     return None
 
 
-# A node with a destructor, in slot 0, to which a node with a finalizer refers; both are dead.
-HELD = [
+HELD: list[Step] = [
     *(AllocateNode(0, destructor=5), NODE, RegisterFinalizer(1, 0), Write(1, 0, 0)),
     *(Free(0), Free(0)),
 ]
+"""A dead node with a finalizer refers to one with a destructor."""
 
 
 @pytest.mark.parametrize("collection", [MINOR, FULL])
