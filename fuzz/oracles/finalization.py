@@ -166,7 +166,8 @@ class FinalizationOracle(Oracle):
         for each in self._destructors.values():
             if each.obj not in living:
                 each.find_dead(is_delayed=False)
-                each.full_collections += is_full
+                if is_full:
+                    each.count_full_collection()
 
     # When finalizers run.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def describe_action(action: Action) -> str:
-    """An action as one readable line, without switches that are off and without thread 0."""
+    """An action as one readable line, without fields that have their defaults."""
     words = [NAMES[type(action)]]
     for field in attrs.fields(type(action)):
         value = getattr(action, field.name)
@@ -33,7 +33,7 @@ def describe_action(action: Action) -> str:
             words += [f"by thread {value}"] if value else []
         elif value is True:
             words.append(field.name)
-        elif value is not False:
+        elif value is not field.default:
             words.append(f"{field.name}={'null' if value is None else value}")
     return " ".join(words)
 
