@@ -16,6 +16,7 @@ from fuzz.cancellation import checkpoint
 from fuzz.descriptions import describe, describe_error
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Situation
+from fuzz.mutator.exhaustion import as_exhausted
 from fuzz.mutator.legality import may_be_sent_ahead, while_legal, why_illegal
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
@@ -281,7 +282,7 @@ def _depends_on_collections(run: Run) -> bool:
     """Whether collections that are not promised have decided what is legal or read."""
     if "collections" in run.contract.promises:
         return False
-    return any(isinstance(action, Resurrect | ReadEphemeron) for action in run.actions)
+    return run.contract.exhaustion is not None or any(isinstance(action, Resurrect | ReadEphemeron) for action in run.actions)
 
 
 def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
@@ -303,7 +304,8 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     shadow = Shadow(run.contract)
     each_action = zip(run.actions, changed, run.answers, strict=True)
     for number, (action, instead, first) in enumerate(each_action, 1):
-        shadow.follow(action, first.minors, first.finalized)
+        followed = as_exhausted(action, run.contract.exhaustion) if first.exhausted else action
+        shadow.follow(followed, first.minors, first.finalized)
         if instead is None:
             continue
         if first.graph == RIGHT_GRAPH:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import attrs
 
+from fuzz.mutator.exhaustion import Occupancy
 from fuzz.mutator.finalizer_table import FinalizerTable
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of, requested_bytes
@@ -102,6 +103,8 @@ class Shadow:
         self._walked: list[ShadowObject] = []
         self.weak_targets: list[ShadowObject] = []
         self.finalizers = FinalizerTable(contract.finalizers)
+        promised = contract.exhaustion
+        self.occupancy = None if promised is None else Occupancy(contract, promised)
         self.ended_threads: set[int] = set()
         self._survivor_bytes_max = contract.survivor_bytes
         # The bytes of survivors since the last full collection.
@@ -142,6 +145,8 @@ class Shadow:
             self.finalizers.run(finalized, action.keep)
         elif minors and self.finalizers.waiting:
             self.finalizers.collected(self.reachable(), self.living())
+        if self.occupancy is not None:
+            self.occupancy.follow(self, action, minors)
 
     @classmethod
     def _effect_of(cls, kind: type[Action]) -> Callable[..., None]:
@@ -160,12 +165,15 @@ class Shadow:
     def _do_nothing(self, action: Action) -> None:
         """The action only asks, or collects only young objects."""
 
-    def _allocate(self, action: Any) -> None:  # noqa: ANN401 - any allocation
-        kind = action.kind
+    def object_of(self, action: Any) -> ShadowObject:  # noqa: ANN401 - any allocation
+        """The object that the action allocates, which is not one of the heap yet."""
         length = getattr(action, "length", 0)
         number = getattr(action, "number", length)
         nonmovable = action.old or getattr(action, "nonmovable", False)
-        obj = self._object(kind, number, length, nonmovable)
+        return self._object(action.kind, number, length, nonmovable)
+
+    def _allocate(self, action: Any) -> None:  # noqa: ANN401 - any allocation
+        kind, obj = action.kind, self.object_of(action)
         obj.origin = self._followed
         self.roots.append(obj)
         if action.old:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache, partial
 from operator import attrgetter
 
+from fuzz.mutator.exhaustion import Exhausted
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting import clocks_of
@@ -101,6 +102,8 @@ class SamplingOracle(Oracle):
             samples = self._allocated(action, observation)
         elif action.sampling:
             self._switch(action, observation.seed)
+        elif isinstance(action, Exhausted):
+            samples = self._exhausted(action.action, observation)
         elif isinstance(action, Realloc):
             samples = self._reallocated(action, observation)
         elif isinstance(action, Free):
@@ -248,6 +251,15 @@ class SamplingOracle(Oracle):
         self._place = self._clocks[action.thread].place
         if self._place and self._place.nursery_used_bytes is not None:
             self._nursery_used_bytes = self._place.nursery_used_bytes
+        return samples
+
+    def _exhausted(self, action: Action, observation: Observation) -> int:
+        """Count nothing. But an object may be sampled before it is found not to fit."""
+        if not action.allocates or not observation.order.startswith("s"):
+            return 0
+        obj, clock = self._shadow.object_of(action), self._clocks[action.thread]
+        samples = self._count(action, obj.size_bytes, obj, observation)
+        clock.uncount(obj.size_bytes)
         return samples
 
     def _count(
