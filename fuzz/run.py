@@ -55,6 +55,8 @@ class Failure:
     """The fields that no oracle judged in this trace."""
     started_with: tuple[str, ...] = ()
     """The options with which the target was started, if it reports them."""
+    exhausted: tuple[int, ...] = attrs.field(default=(), eq=False, repr=False)
+    """The places of the actions that were exhausted, and appended no slot."""
     complaint: str = attrs.field(default="", eq=False, repr=False)
     """What a program that broke wrote on standard error."""
     traceback: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
@@ -115,6 +117,8 @@ class Reaching:
     configuration: dict[str, int]
     actions: tuple[Action, ...]
     probe: str
+    exhausted: tuple[int, ...] = attrs.field(default=(), eq=False, repr=False)
+    """See Failure."""
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -163,6 +167,7 @@ class Run:
         self.bench = Bench(self.contract, self.excluded)
         self.situation = Situation(self.contract, self.bench)
         self.actions: list[Action] = []
+        self.exhausted: list[int] = []
         self.last = Observation()
         """The observation of the last action."""
         self.answered = 0
@@ -202,13 +207,16 @@ class Run:
         checkpoint()
         self.last = observation = self._perform(action)
         self.answered += 1
+        if observation.exhausted:
+            self.exhausted.append(self.answered - 1)
         bench.judge(action, observation)
         if self._keeps_answers:
             self._keep(observation)
         if probes is not None:
             probes.watch(action, observation, bench, before, pending)
             if probes.wanted is not None and probes.counts[probes.wanted]:
-                trace = Reaching(self.configuration, tuple(self.actions), probes.wanted)
+                reached = self.configuration, tuple(self.actions), probes.wanted
+                trace = Reaching(*reached, tuple(self.exhausted))
                 raise ProbeReached(trace)
         self.situation.phase = observation.state
         if observation.graph is not None:
@@ -264,6 +272,7 @@ class Run:
             actions=tuple(self.actions),
             excluded=self.excluded,
             started_with=self.contract.started_with,
+            exhausted=tuple(self.exhausted),
             complaint=self._target.complaint,
             traceback=self._target.traceback,
             earlier=self._earlier,

@@ -29,9 +29,12 @@ def heap_is_filled(mutator: ScenarioMutator, choices: Choices) -> Scenario:
         yield from mutator.if_legal(partial(_filling, mutator.situation, choices))
         if choices.one_in(8):
             yield from collected(mutator, choices)
+    if choices.one_in(2):
+        yield from mutator.if_legal(actions.CollectFull)
     for _ in range(choices.between(0, FREED_MAX)):
         yield from mutator.if_legal(partial(_freeing, mutator.situation, choices))
-    yield from collected(mutator, choices)
+    if choices.one_in(2):
+        yield from collected(mutator, choices)
     yield from mutator.if_legal(partial(_filling, mutator.situation, choices))
     yield from mutator.if_legal(actions.RunFinalizers)
     yield from mutator.if_legal(partial(actions.AllocateNode, 0))
