@@ -20,6 +20,7 @@ INCMINIMARK = Program(
     command=lazily("fuzz.targets.incminimark.find:driver_command"),
 )
 FINALIZERS = INCMINIMARK.variant("-finalizers", "the same with a FinalizerQueue")
+EXHAUSTION = INCMINIMARK.variant("-exhaustion", "the same with finalizers and a greatest heap size")
 TRANSLATED = Program(
     name="incminimark-c",
     chunk_actions=65_536,
@@ -37,4 +38,4 @@ TRANSLATED = Program(
     variant_of=INCMINIMARK.name,
     needs_more=True,
 )
-TARGETS = (INCMINIMARK, FINALIZERS, TRANSLATED)
+TARGETS = (INCMINIMARK, FINALIZERS, EXHAUSTION, TRANSLATED)

@@ -1,6 +1,6 @@
 """The driver of incminimark: PyPy's own collector, untranslated, behind gcfuzz's protocol.
 
-    python2.7 driver.py SOURCE_DIR [finalizers]
+    python2.7 driver.py SOURCE_DIR [finalizers] [limit]
 
 SOURCE_DIR is a folder with the `rpython` package: where pip put `rpython==0.2.1`, or a checkout of
 PyPy or of its allocation-sampling fork. Python 2.7 only; gcfuzz never imports this program.
@@ -10,7 +10,8 @@ IncrementalMiniMarkGC, keeps the roots itself, and calls the collector's methods
 program does, with a write barrier before each store. Where RPython has a function, such as
 `ll_arraycopy`, the driver takes the same steps.
 
-With `finalizers` it has a FinalizerQueue, as RPython's programs have them (rlib/rgc.py).
+With `finalizers` it has a FinalizerQueue, as RPython's programs have them (rlib/rgc.py); with
+`limit` it has a greatest heap size, and a MemoryError is the answer `exhausted`.
 
 Invariant: one line in, one line out. An exception of the collector, a failed assertion and a
 reference to freed memory are the `error` of that answer, and the heap is not used again before the
@@ -59,7 +60,7 @@ from rpython.rtyper.lltypesystem import llarena, llmemory, lltype
 HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
 HAS_COLLECT_STEP = "collect_step" in vars(IncrementalMiniMarkGC)
 HAS_MOVE_BARRIER = hasattr(IncrementalMiniMarkGC, "writebarrier_before_move")
-HAS_FINALIZERS = sys.argv[2:] == ["finalizers"]
+HAS_FINALIZERS, HAS_LIMIT = "finalizers" in sys.argv[2:], "limit" in sys.argv[2:]
 PRESSURE_TAKES_ADDRESS = (
     "adr" in IncrementalMiniMarkGC.raw_malloc_memory_pressure.__code__.co_varnames
 )
@@ -75,6 +76,7 @@ SETTINGS = (
         contract.setting("paged_arenas", 1, 0, 1),
     ]
     + contract.SETTINGS[2:]
+    + [contract.HEAP_NURSERIES] * HAS_LIMIT
 )
 
 ADDRESSES = lltype.Array(llmemory.Address)
@@ -109,7 +111,14 @@ def stated(config):
     arenas = contract.ARENAS if config["paged_arenas"] else {}
     old_space = dict(arenas, card_items=config["card_items"])
     result = contract.contract_of(config, HAS_SAMPLING, SETTINGS, old_space)
+    if HAS_LIMIT:
+        return contract.with_exhaustion(result, limit_bytes(config))
     return contract.with_finalizers(result) if HAS_FINALIZERS else result
+
+
+def limit_bytes(config):
+    """What the collector's objects may take outside the nursery."""
+    return config["heap_nurseries"] * config["nursery_bytes"]
 
 
 # The collector, with its edges replaced.
@@ -271,6 +280,8 @@ class HeapDriver:
         self._type_ids = [self.layout.get_type_id(kind) for kind in TYPES]
         self._kind_of = {type_id.index: kind for type_id, kind in zip(self._type_ids, TYPES)}
         self.gc.setup()
+        if HAS_LIMIT:
+            self.gc.set_max_heap_size(limit_bytes(config))
         self._make_queue(queries)
         self.gc.TEST_VISIT_SINGLE_STEP = bool(config["single_step_marking"])
         if config["moving_nursery"]:
@@ -330,7 +341,13 @@ class HeapDriver:
         name = arguments.pop("do")
         if name not in CARRY_OUT:
             raise IllegalError("there is no action %r" % name)
-        answer = CARRY_OUT[name](self, **arguments) or {}
+        try:
+            answer = CARRY_OUT[name](self, **arguments) or {}
+        except MemoryError:
+            if not HAS_LIMIT:
+                raise
+            self._allocating = False
+            answer = {"exhausted": True}
         if self.order:
             answer["order"] = self.order
             answer["samples"] = self.order.count("s")
@@ -454,8 +471,11 @@ class HeapDriver:
         self._root(root)
         # A local variable holds the object in a translated program, and is the first of the roots.
         self.roots.insert(0, self.roots[root])
-        obj, answer = self._allocate(WEAKREF, 0)
-        obj.weakptr = llmemory.cast_ptr_to_adr(self.roots.pop(0))
+        try:
+            obj, answer = self._allocate(WEAKREF, 0)
+        finally:
+            target = self.roots.pop(0)
+        obj.weakptr = llmemory.cast_ptr_to_adr(target)
         return answer
 
     def allocate_old_string(self, length):
