@@ -16,8 +16,8 @@ from fuzz.cancellation import checkpoint
 from fuzz.descriptions import describe, describe_error
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Situation
-from fuzz.mutator.exhaustion import as_exhausted
 from fuzz.mutator.legality import may_be_sent_ahead, while_legal, why_illegal
+from fuzz.mutator.occupancy import as_exhausted
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
 from fuzz.oracles.excluded import judged_part
@@ -291,7 +291,9 @@ def _depends_on_collections(run: Run) -> bool:
     """Whether collections that are not promised have decided what is legal or read."""
     if "collections" in run.contract.promises:
         return False
-    return run.contract.exhaustion is not None or any(isinstance(action, Resurrect | ReadEphemeron) for action in run.actions)
+    return run.contract.exhaustion is not None or any(
+        isinstance(action, Resurrect | ReadEphemeron) for action in run.actions
+    )
 
 
 def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:

@@ -11,8 +11,8 @@ from functools import cache, partial
 from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.drawing.scenarios import next_of, roots_are_freed, scenarios_for
-from fuzz.mutator.exhaustion import why_too_often
 from fuzz.mutator.legality import why_illegal
+from fuzz.mutator.occupancy import why_too_often
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Range, Setting

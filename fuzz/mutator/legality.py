@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from fuzz.mutator.exhaustion import why_too_often
+from fuzz.mutator.occupancy import why_too_often
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import BOUNDS, NAMES, SLOT_FIELDS, Action, SlotOf

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import attrs
 
-from fuzz.mutator.exhaustion import Occupancy
 from fuzz.mutator.finalizer_table import FinalizerTable
+from fuzz.mutator.occupancy import Occupancy
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract

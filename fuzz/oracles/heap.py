@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from fuzz.mutator.exhaustion import Exhausted
+from fuzz.mutator.occupancy import Exhausted
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts

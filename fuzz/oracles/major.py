@@ -3,13 +3,14 @@
     scanning -> marking -> sweeping -> finalizing -> scanning
 
 An action with n minor collections takes at most n steps. `collect_minor` takes none. A full
-collection ends in the first state, and so does an action that is exhausted. A report contains the state before the step that follows its
-minor collection. Within an action, no report and no final state is a step back.
+collection ends in the first state, and so does an action that is exhausted. A report contains the
+state before the step that follows its minor collection. Within an action, no report and no final
+state is a step back.
 """
 
 from __future__ import annotations
 
-from fuzz.mutator.exhaustion import Exhausted
+from fuzz.mutator.occupancy import Exhausted
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Oracle

@@ -21,8 +21,8 @@ import attrs
 
 from fuzz.cancellation import Cancelled, after, cancelled_when, checkpoint
 from fuzz.drawing.forecast import cost_of
-from fuzz.mutator.exhaustion import as_exhausted
 from fuzz.mutator.legality import why_illegal
+from fuzz.mutator.occupancy import as_exhausted
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions as kinds
 from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action, EnableSampling

@@ -35,6 +35,7 @@ REF, INT, LONG, TEXT = c_void_p, c_int32, c_int64, ctypes.c_char_p
 JNI = {
     "DefineClass": (5, REF, TEXT, REF, TEXT, INT),
     "FindClass": (6, REF, TEXT),
+    "ExceptionOccurred": (15, REF),
     "ExceptionClear": (17, None),
     "PushLocalFrame": (19, INT, INT),
     "PopLocalFrame": (20, REF, REF),
@@ -59,6 +60,7 @@ JNI = {
     "CallStaticObjectMethodA": (116, REF, REF, REF, REF),
     "CallStaticBooleanMethodA": (119, c_uint8, REF, REF, REF),
     "CallStaticVoidMethodA": (143, None, REF, REF, REF),
+    "GetStringUTFChars": (169, TEXT, REF, REF),
     "GetArrayLength": (171, INT, REF),
     "NewObjectArray": (172, REF, INT, REF, REF),
     "GetObjectArrayElement": (173, REF, REF, INT),
@@ -124,6 +126,15 @@ class SampleEvent(NamedTuple):
 
 class JavaError(Exception):
     """The machine cannot carry out a call."""
+
+
+class AllocationError(JavaError):
+    """The machine threw an error instead of allocating an object."""
+
+    def __init__(self, thrown: int) -> None:
+        """`thrown` is a local reference."""
+        super().__init__("the machine has no memory left")
+        self.thrown = thrown
 
 
 class Functions:
@@ -367,8 +378,9 @@ class JavaThread:
     def kept(self, local: int | None) -> int:
         """A global reference instead of a local one."""
         if local is None:
+            thrown = there(self._jni.ExceptionOccurred(self._env))
             self._jni.ExceptionClear(self._env)
-            raise JavaError("the machine has no memory left")
+            raise AllocationError(thrown)
         kept = self._jni.NewGlobalRef(self._env, local)
         self._jni.DeleteLocalRef(self._env, local)
         return int(kept)

@@ -24,7 +24,7 @@ With PYPY_GC_DEBUG=1 incminimark checks its own consistency before each major st
 2 also after each minor collection.
 """
 # Python 2.7 has no annotations, f-strings or strict zip, and what is replaced is private.
-# ruff: noqa: ANN001, ANN002, ANN201, ANN202, ANN204, B905, BLE001, E402, RUF005, SLF001
+# ruff: noqa: ANN001, ANN002, ANN201, ANN202, ANN204, B905, BLE001, E402, SLF001
 # ruff: noqa: TRY301, UP031
 # mypy: ignore-errors
 

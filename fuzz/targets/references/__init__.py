@@ -44,7 +44,7 @@ _PLACES = {
         "with finalizers and ephemerons like PyPy's",
     ),
     "reference-exhaustion": (
-        "exhaustion:ExhaustionTarget",
+        "with_limit:LimitTarget",
         "with finalizers, and a heap that may be full",
     ),
     "reference-dotnet": ("dotnet:DotnetTarget", "which samples like .NET 10"),

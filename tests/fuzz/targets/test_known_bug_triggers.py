@@ -114,6 +114,12 @@ KEPT_WEAKREF = [NODE, RegisterFinalizer(0, 0), WEAK, Write(0, 0, 1), Free(0), Fr
 CHAIN = [AllocateEphemeron(each, each + 1) for each in (2, 1, 0)]
 """The value of each ephemeron is the key of the one before."""
 
+FULL_HEAP = AllocateString(872)
+"""With the half of a nursery that is reserved, its 904 bytes exceed the limit, 1024 bytes."""
+SMALL_HEAP = {"nursery_bytes": 64, "heap_nurseries": 1}
+OLD_STRING = [AllocateString(400), FULL, Free(0)]
+"""A string of 432 bytes that is dead and not freed."""
+
 TRIGGERS: dict[str, Scenario] = {
     "disable-before-enable": [OFF],
     "one-sample-per-object": [EVERY_8, NODE],
@@ -219,6 +225,11 @@ TRIGGERS: dict[str, Scenario] = {
     ],
     "finalizer-table-not-updated": [*DEAD[:2], FULL],
     "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, RUN, ReadWeakref(0)],
+    "exhausted-by-garbage": [*OLD_STRING, AllocateString(620)],
+    "limit-never-compared": [SMALL_HEAP, STRING, AllocateString(8), FULL],
+    "exhaustion-drops-pending": [*DEAD, FULL_HEAP, RUN],
+    "exhaustion-ends-in-sweep": [FULL_HEAP],
+    "exhausted-allocation-counts": [EVERY_8, FULL_HEAP],
     "new-weakref-not-cleared": [
         *DEAD,
         KEEP,
@@ -438,6 +449,13 @@ NEAR_MISSES: dict[str, Scenario] = {
     ],
     # It does not move.
     "finalizer-table-not-updated": [OUTSIDE, *DEAD[1:2], FULL],
+    # What is in use is still less than the limit.
+    "exhausted-by-garbage": [*OLD_STRING, AllocateString(560)],
+    "limit-never-compared": [SMALL_HEAP, STRING, STRING, FULL],
+    # The queue is empty when memory is exhausted.
+    "exhaustion-drops-pending": [*DEAD, RUN, FULL_HEAP, RUN],
+    "exhaustion-ends-in-sweep": [AllocateString(840)],
+    "exhausted-allocation-counts": [EVERY_8, AllocateString(840)],
     # The finalizer has not run.
     "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, ReadWeakref(0)],
     # The object is alive.

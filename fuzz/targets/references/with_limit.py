@@ -25,7 +25,7 @@ HEAP_NURSERIES = Setting("heap_nurseries", 4, Range(1, 6))
 """The limit, in nurseries."""
 
 
-class ExhaustionTarget(FinalizersTarget):
+class LimitTarget(FinalizersTarget):
     """The heap of `reference-finalizers` with a limit."""
 
     PARTS = LimitedParts()

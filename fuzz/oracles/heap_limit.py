@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from fuzz.mutator.exhaustion import Exhausted
+from fuzz.mutator.occupancy import Exhausted
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Oracle
@@ -52,7 +52,8 @@ class ExhaustionOracle(Oracle):
         bytes_max = self._occupancy.before_bytes + new_bytes
         if bytes_max <= self._bytes_min:
             asked_for = f", of which {new_bytes} are asked for" if new else ""
-            why = f"at most {bytes_max} bytes are taken{asked_for}; there is room for {self._bytes_min}"
+            room = f"there is room for {self._bytes_min}"
+            why = f"at most {bytes_max} bytes are taken{asked_for}; {room}"
             raise self.mismatch("exhausted", False, True, why)
 
     def _check_not_exhausted(self) -> None:
