@@ -33,7 +33,7 @@ from fuzz.targets.process.threads import stay_on_one_processor
 HEAP_SPACE = b"Java heap space"
 OBJECT_BYTES_MAX = 2**23
 """Eight of these fill the heap."""
-MACHINE_BYTES = 2**22
+MACHINE_BYTES = 2**20
 """More than what the machine and the driver keep alive themselves."""
 WITH_SERIAL = {COLLECTOR: COLLECTORS.index(SERIAL)}
 """Other collectors place large objects in whole regions, or promise less."""
