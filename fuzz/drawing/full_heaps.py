@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 
 from fuzz.drawing.deaths import collected
 from fuzz.drawing.rules import Choices, Scenario, Situation
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
 from fuzz.mutator.legality import length_max
+from fuzz.mutator.shadow import ShadowObject
 from fuzz.protocol import actions
 
 STRINGS_MAX = 6
@@ -17,18 +19,16 @@ WORDS = 4
 
 
 def heap_is_filled(mutator: ScenarioMutator, choices: Choices) -> Scenario:
-    """Strings fill the heap up to its limit or beyond, while finalizers and samples are pending."""
-    if choices.one_in(2) and mutator.supports("register_finalizer"):
-        node = yield from mutator.new(actions.AllocateNode(0))
-        yield from mutator.if_legal(partial(mutator.register_finalizer, node))
-        yield from mutator.if_legal(partial(mutator.free, node))
-        yield from collected(mutator, choices)
+    """Strings fill the heap up to its limit or beyond. Finalizers and samples may be pending."""
+    weakref = (yield from _dead_node(mutator, choices)) if choices.one_in(2) else None
     if choices.one_in(4):
         yield from mutator.if_legal(mutator.sample_often)
     for _ in range(choices.between(1, STRINGS_MAX)):
         yield from mutator.if_legal(partial(_filling, mutator.situation, choices))
         if choices.one_in(8):
             yield from collected(mutator, choices)
+        if weakref is not None and choices.one_in(4):
+            yield from mutator.if_legal(partial(mutator.read_weakref, weakref))
     if choices.one_in(2):
         yield from mutator.if_legal(actions.CollectFull)
     for _ in range(choices.between(0, FREED_MAX)):
@@ -38,6 +38,21 @@ def heap_is_filled(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     yield from mutator.if_legal(partial(_filling, mutator.situation, choices))
     yield from mutator.if_legal(actions.RunFinalizers)
     yield from mutator.if_legal(partial(actions.AllocateNode, 0))
+
+
+def _dead_node(
+    mutator: ScenarioMutator, choices: Choices
+) -> Generator[actions.Action, None, ShadowObject | None]:
+    """A node with a finalizer or a weak reference dies; return the weak reference."""
+    weakref = None
+    node = yield from mutator.new(actions.AllocateNode(0))
+    if choices.one_in(2) and mutator.supports("register_finalizer"):
+        yield from mutator.if_legal(partial(mutator.register_finalizer, node))
+    if choices.one_in(2) and mutator.supports("allocate_weakref"):
+        weakref = yield from mutator.new(mutator.weakref(node))
+    yield from mutator.if_legal(partial(mutator.free, node))
+    yield from collected(mutator, choices)
+    return weakref
 
 
 def _filling(situation: Situation, choices: Choices) -> actions.Action:

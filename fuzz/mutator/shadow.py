@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import attrs
 
 from fuzz.mutator.finalizer_table import FinalizerTable
-from fuzz.mutator.occupancy import Occupancy
+from fuzz.mutator.occupancy import Exhausted, Occupancy
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract
@@ -104,6 +104,7 @@ class Shadow:
         self.weak_targets: list[ShadowObject] = []
         self.finalizers = FinalizerTable(contract.finalizers)
         promised = contract.exhaustion
+        self._is_soft = promised is not None and promised.soft
         self.occupancy = None if promised is None else Occupancy(contract, promised)
         self.ended_threads: set[int] = set()
         self._survivor_bytes_max = contract.survivor_bytes
@@ -296,6 +297,8 @@ class Shadow:
             living = self.living()
             self.finalizers.clear_ephemerons(living)
             self.pinned = [obj for obj in self.pinned if obj in living]
+            if self._is_soft and not isinstance(action, Exhausted):
+                return
             for target in self.weak_targets:
                 if target not in living:
                     target.age = DEAD
@@ -322,7 +325,7 @@ class Shadow:
             self._age(self.finalizers.attached_values())
             for obj in self._written:
                 self._age(obj.refs)
-            fate = OLD if self._survivors_may_overflow() else DEAD
+            fate = OLD if self._is_soft or self._survivors_may_overflow() else DEAD
             for obj in self.young:
                 if obj.age is YOUNG:
                     obj.age = OLD if obj.survived else fate

@@ -31,3 +31,5 @@ class Exhaustion:
     full collection. After an action that was exhausted none is in progress."""
     survivable: Annotated[int | None, Limits(0)] = None
     """How often a trace may be exhausted before the target ends; None: any number of times."""
+    soft: bool = False
+    """Whether weak references may keep their objects alive until an action is exhausted."""

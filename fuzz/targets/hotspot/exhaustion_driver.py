@@ -15,7 +15,7 @@ import attrs
 from typing_extensions import override
 
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Contract
+from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.targets.hotspot.collectors import (
     COLLECTOR,
@@ -37,13 +37,19 @@ MACHINE_BYTES = 2**20
 """More than what the machine and the driver keep alive themselves."""
 WITH_SERIAL = {COLLECTOR: COLLECTORS.index(SERIAL)}
 """Other collectors place large objects in whole regions, or promise less."""
+SOFT = Setting("soft_references", 0, Range(0, 1))
+"""Whether weak references are soft. "All soft references to softly-reachable objects are guaranteed
+to have been cleared before the virtual machine throws an OutOfMemoryError" (SoftReference)."""
+SETTINGS = (*SETTINGS_OF_KINDS, SOFT)
+TIMESTAMP_BYTES = 8
+"""What a soft reference has more than a weak one."""
 THROWABLE, MESSAGE = b"java/lang/Throwable", (b"detailMessage", b"Ljava/lang/String;")
 
 
 class HotspotExhaustionDriver(HotspotFinalizersDriver):
     """Allocations that may fail."""
 
-    settings = SETTINGS_OF_KINDS
+    settings = SETTINGS
     # A machine that collects for too long without success would throw another error.
     FLAGS = (*HotspotFinalizersDriver.FLAGS, "-XX:-UseGCOverheadLimit")
 
@@ -59,19 +65,26 @@ class HotspotExhaustionDriver(HotspotFinalizersDriver):
     @override
     def begin(self, chosen: Mapping[str, int]) -> Contract:
         contract = super().begin({**WITH_SERIAL, **chosen})
+        self.machine.names.use_soft(is_soft := bool(chosen[SOFT.name]))
         room_bytes = old_bytes(WITH_SERIAL) - MACHINE_BYTES
+        weakref = contract.layout.kinds["weakref"]
+        reference_bytes = weakref.fixed_bytes + is_soft * TIMESTAMP_BYTES
         return attrs.evolve(
             contract,
             layout=attrs.evolve(
                 contract.layout,
+                kinds={
+                    **contract.layout.kinds,
+                    "weakref": attrs.evolve(weakref, fixed_bytes=reference_bytes),
+                },
                 object_bytes_max=OBJECT_BYTES_MAX,
                 large_object_bytes=OBJECT_BYTES_MAX + 1,
             ),
             observes=(*contract.observes, "exhausted"),
-            settings=SETTINGS_OF_KINDS,
+            settings=SETTINGS,
             # A string that does not fit in eden is old from the start.
             survivor_bytes=0,
-            exhaustion=Exhaustion(room_bytes, heap_bytes(WITH_SERIAL) - room_bytes),
+            exhaustion=Exhaustion(room_bytes, heap_bytes(WITH_SERIAL) - room_bytes, soft=is_soft),
         )
 
     @override

@@ -20,7 +20,7 @@ from fuzz.targets.hotspot.structs import word
 
 WHITE_BOX = "sun/hotspot/WhiteBox"
 REGISTER, YOUNG = ("registerNatives", "()V"), ("youngGC", "()V")
-WEAK = "java/lang/ref/WeakReference"
+WEAK, SOFT = "java/lang/ref/WeakReference", "java/lang/ref/SoftReference"
 NODE_LONGS = (1, 7, 64)
 """The numbers of further fields that nodes may have."""
 JNI_VERSION, JVMTI_VERSION = 0x00010008, 0x300B0000
@@ -166,7 +166,8 @@ class JavaNames:
 
         data = class_file()
         jni.DefineClass(env, NODE.encode(), None, data, len(data))
-        self.node, self.object, self.weak = map(kind, (NODE, OBJECT, WEAK))
+        self.node, self.object, *references = map(kind, (NODE, OBJECT, WEAK, SOFT))
+        self.weak = references[0]
         self._nodes = {0: self.node}
         for longs in NODE_LONGS:
             name, data = node_with(longs)
@@ -185,7 +186,9 @@ class JavaNames:
             (self.system, b"arraycopy", b"(Ljava/lang/Object;ILjava/lang/Object;II)V"),
         )
         self.current, self.copy = (there(jni.GetStaticMethodID(env, *each)) for each in methods)
-        self.make_weak = there(jni.GetMethodID(env, self.weak, b"<init>", b"(Ljava/lang/Object;)V"))
+        made = (b"<init>", b"(Ljava/lang/Object;)V")
+        self._references = [(each, there(jni.GetMethodID(env, each, *made))) for each in references]
+        self.use_soft(False)
 
         data = class_file(WHITE_BOX, (), natives=(REGISTER, YOUNG))
         jni.DefineClass(env, WHITE_BOX.encode(), None, data, len(data))
@@ -202,6 +205,10 @@ class JavaNames:
         """Choose how many further fields nodes have, and the size of strings' items."""
         self.node_to_make = self._nodes[node_longs]
         self.string, self.new_string = self._strings[string_item_bytes]
+
+    def use_soft(self, is_soft: bool) -> None:
+        """Choose soft references, or weak ones, for weak references."""
+        self.weak, self.make_weak = self._references[is_soft]
 
 
 class JavaMachine:

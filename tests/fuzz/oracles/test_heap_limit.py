@@ -138,6 +138,23 @@ def test_an_exhausted_action_appends_no_slot_and_its_full_collection_clears(
         bench.judge(ReadWeakref(0), Observation(alive=True))
 
 
+@pytest.mark.parametrize(
+    ("soft", "before", "after"), [(True, True, False), (True, False, False), (False, False, False)]
+)
+def test_a_soft_reference_may_keep_its_object_until_memory_is_exhausted(
+    soft: bool, before: bool, after: bool, contract: Contract
+) -> None:
+    bench = Bench(limited(contract, attrs.evolve(BY_ALLOCATIONS, soft=soft)))
+    for action in (AllocateNode(0), AllocateWeakref(0), Free(0), NINE_HUNDRED, FULL):
+        minors = int(action is FULL)
+        bench.judge(action, Observation(minors=minors, order="M" * minors))
+    bench.judge(ReadWeakref(0), Observation(alive=before))
+    bench.judge(TWO_HUNDRED, Observation(minors=1, order="M", exhausted=True))
+    bench.judge(ReadWeakref(0), Observation(alive=after))
+    with pytest.raises(Mismatch, match="did not survive"):
+        bench.judge(ReadWeakref(0), Observation(alive=True))
+
+
 @pytest.mark.parametrize(("order", "until_bytes"), [("M", 56), ("sM", 112)])
 def test_an_exhausted_object_does_not_count_but_it_may_be_sampled_before(
     order: str, until_bytes: int, contract: Contract

@@ -110,6 +110,20 @@ def test_a_collection_is_exhausted_if_small_objects_have_overshot(name: str) -> 
     assert [each.exhausted for each in run.answers] == [each == 2 for each in range(6)]
 
 
+@pytest.mark.slow
+def test_a_soft_reference_of_hotspot_is_not_weak() -> None:
+    """The objects of soft references survive full collections, which no weak reference allows."""
+
+    def change(right: Contract) -> Contract:
+        assert right.exhaustion is not None
+        return attrs.evolve(right, exhaustion=attrs.evolve(right.exhaustion, soft=False))
+
+    wrong = Changed(installed("hotspot-exhaustion"), change, soft_references=1)
+    failure = first_failure(wrong, 2000)
+    assert failure is not None
+    assert failure.field == "alive"
+
+
 def test_after_exhaustion_the_next_sample_is_where_it_was() -> None:
     target = installed("reference-exhaustion")
     actions: list[Action] = [EnableSampling(64), AllocateNode(0), FULL_HEAP]
@@ -121,12 +135,13 @@ def test_after_exhaustion_the_next_sample_is_where_it_was() -> None:
     assert after.sample_point == before.sample_point - before.free == 32
 
 
-def test_hotspot_exhausts_again_and_again_and_clears_weak_references() -> None:
+@pytest.mark.parametrize("soft", [0, 1])
+def test_hotspot_exhausts_again_and_again_and_clears_references(soft: int) -> None:
     """Three strings of 8,000,000 bytes fit in the old space, and the fourth does not."""
     large = AllocateString(8_000_000)
     dead = (AllocateNode(1), AllocateWeakref(0), Free(0))
     actions: list[Action] = [*dead, large, large, large, *[large] * 20, ReadWeakref(0), CheckHeap()]
-    run, failure = run_through(installed("hotspot-exhaustion"), {}, actions)
+    run, failure = run_through(installed("hotspot-exhaustion"), {"soft_references": soft}, actions)
     assert failure is None
     answers = [*run.answers]
     assert [number for number, each in enumerate(answers) if each.exhausted] == [*range(6, 26)]
