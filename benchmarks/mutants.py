@@ -42,6 +42,7 @@ MODULES = {
     "collector.large_objects collector.major collector.minor collector.pinning collector.weakrefs "
     "memory.layout memory.nursery memory.objects sampling.slow_path",
     "reference-finalizers": "collector.ephemerons collector.finalizers collector.finalizing",
+    "reference-exhaustion": "collector.limited",
     "reference reference-geometric": "sampling.sample_point",
     "reference reference-dotnet": "sampling.sampler",
     "reference-dotnet reference-dotnet-document": "sampling.contexts",

@@ -71,17 +71,17 @@ def draw_action(
 
 def _draw_by_rule(situation: Situation, menu: Sequence[Rule], choices: Choices) -> Action:
     for _ in range(TRIES_MAX):
-        action = _drawn_by(menu[choices.below(len(menu))], situation, choices)
+        action = drawn_by(menu[choices.below(len(menu))], situation, choices)
         if action is not None:
             return action
     for rule in rules_for(situation.contract):
-        action = _drawn_by(rule, situation, choices)
+        action = drawn_by(rule, situation, choices)
         if action is not None:
             return action
     raise NothingLegalError
 
 
-def _drawn_by(rule: Rule, situation: Situation, choices: Choices) -> Action | None:
+def drawn_by(rule: Rule, situation: Situation, choices: Choices) -> Action | None:
     """An action that the rule draws; None if it has no subjects, or too little memory is left."""
     subjects = rule.subjects(situation)
     if not subjects:

@@ -3,9 +3,10 @@
 - A read returns what was written. An identity is constant, and no other living object has it.
 - A strongly reachable object is alive. After a full collection, any other object is dead.
 - A young object survives a minor collection if and only if the roots or an old object lead to it.
-- A weak reference dies when its object does. After more than `survivor_bytes` have survived, it may
-  live until the next full collection. An object is not dead while a finalizer keeps it. The
-  contract states whether its weak references are cleared before.
+- A weak reference dies when its object does, or, if it is soft, when memory is exhausted. After
+  more than `survivor_bytes` have survived, it may live until the next full collection. An object is
+  not dead while a finalizer keeps it. The contract states whether its weak references are cleared
+  before.
 - An ephemeron has its value while its key is alive. After a full collection with a dead key it has
   none.
 - If the contract promises collections, they happen only in actions that may collect.

@@ -381,8 +381,11 @@ def _exhaustion(contract: Contract) -> Iterator[str]:
     for field in ("exhausted", "minors"):
         if field not in contract.observes:
             yield f"exhaustion needs {field} in observes"
-    if "pin" in contract.actions:
-        yield "pin cannot be listed with exhaustion"
+    for action in ("pin", "run_at_once"):
+        if action in contract.actions:
+            yield f"{action} cannot be listed with exhaustion"
+    if "block" in contract.layout.kinds:
+        yield "exhaustion cannot be stated for blocks"
     if contract.batch:
         yield "batch cannot be true with exhaustion, since legality depends on answers"
 
