@@ -41,7 +41,8 @@ MODULES = {
     "reference": "collector.arenas collector.barrier collector.heap collector.identities "
     "collector.large_objects collector.major collector.minor collector.pinning collector.weakrefs "
     "memory.layout memory.nursery memory.objects sampling.slow_path",
-    "reference-finalizers": "collector.ephemerons collector.finalizers collector.finalizing",
+    "reference-finalizers": "collector.destructors collector.ephemerons collector.finalizers "
+    "collector.finalizing",
     "reference-exhaustion": "collector.limited",
     "reference reference-geometric": "sampling.sample_point",
     "reference reference-dotnet": "sampling.sampler",

@@ -39,7 +39,7 @@ def objects_with_finalizers_die(mutator: ScenarioMutator, choices: Choices) -> S
     nodes: list[ShadowObject] = []
     weakrefs: list[ShadowObject] = []
     for _ in range(choices.between(1, NODES_MAX)):
-        nodes.append((yield from mutator.new(_any_node(choices))))
+        nodes.append((yield from mutator.new(mutator.any_node())))
         if choices.below(4):
             yield from _registered(mutator, nodes[-1])
         if choices.one_in(4) and mutator.supports("allocate_weakref"):
@@ -61,11 +61,11 @@ def objects_with_finalizers_die(mutator: ScenarioMutator, choices: Choices) -> S
 
 def weakref_is_resurrected(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """Only an object with a finalizer has a weak reference, to itself or to another dead object."""
-    holder = yield from mutator.new(_any_node(choices))
+    holder = yield from mutator.new(mutator.any_node())
     yield from _registered(mutator, holder)
     target = holder
     if choices.below(3):
-        target = yield from mutator.new(_any_node(choices))
+        target = yield from mutator.new(mutator.any_node())
         if choices.one_in(3):
             yield from _registered(mutator, target)
     weakref = yield from mutator.new(mutator.weakref(target))
@@ -81,10 +81,6 @@ def weakref_is_resurrected(mutator: ScenarioMutator, choices: Choices) -> Scenar
         if any(resurrected.refs):
             yield from _read_from(mutator, resurrected)
         yield mutator.free(resurrected)
-
-
-def _any_node(choices: Choices) -> actions.AllocateNode:
-    return actions.AllocateNode(choices.below(8), nonmovable=choices.one_in(8))
 
 
 def _dead_are_finalized(

@@ -14,7 +14,7 @@ from functools import partial
 
 import attrs
 
-from fuzz.drawing.rules import Choices, Scenario
+from fuzz.drawing.rules import Choices, Scenario, any_node
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.mutator.legality import callback_length_max, can_be_pinned, why_nothing_pinned
 from fuzz.mutator.shadow import ShadowObject
@@ -83,7 +83,7 @@ class Cast:
         """An allocation of an object that has references."""
         choices = self.choices
         if choices.one_in(3):
-            return actions.AllocateNode(0, nonmovable=choices.one_in(8))
+            return any_node(self.mutator.situation, choices, 0)
         return actions.AllocateArray(choices.pick(ARRAY_LENGTHS), nonmovable=choices.one_in(4))
 
 

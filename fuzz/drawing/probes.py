@@ -250,10 +250,19 @@ _OF_ACTIONS: dict[tuple[type[Action], ...], Group] = {
             lambda m: any(ref.pinned for ref in filter(None, m.root().refs)), "pin"
         ),
         "finalizer_of_resurrected_object": _ask(lambda m: m.has_had_finalizer, "resurrect"),
+        "finalizer_beside_destructor": _ask(
+            lambda m: m.root() in m.shadow.finalizers.destructors.values(), "destructors"
+        ),
     },
     (actions.RunFinalizers,): {
         "finalizer_ran": _ask(lambda m: len(m.observation.finalized) == 1),
         "several_finalizers_ran": _ask(lambda m: len(m.observation.finalized) > 1),
+        "destructor_called": _ask(
+            lambda m: (
+                not m.shadow.finalizers.destructors.keys().isdisjoint(m.observation.finalized)
+            ),
+            "destructors",
+        ),
     },
     (actions.Resurrect,): {
         "resurrected_while_marking": _ask(
@@ -397,6 +406,7 @@ def _features(contract: Contract) -> Iterator[str]:
         "blocks stay": rule.realloc != "always",
         "threads": _values(contract, "threads", Range(1, contract.threads)).maximum > 1,
         "far items": "array" in contract.layout.kinds and length_max("array", contract) > FAR_ITEM,
+        "destructors": contract.finalizers is not None and contract.finalizers.destructors,
         "old arrays": "minors" in contract.observes or "load_prebuilt" in contract.actions,
         "pins while sampling": may_pin,
         "pins beside pending samples": may_pin or "pause_sampling" in contract.actions,

@@ -20,6 +20,7 @@ from fuzz.drawing.novelty import Novelty
 from fuzz.mutator.legality import (
     callback_length_max,
     can_be_pinned,
+    can_have_destructor,
     length_max,
     why_no_finalizer,
     why_not_enabled,
@@ -45,6 +46,8 @@ LENGTHS_MAX = {"string": 2**20, "array": 160}
 EDGE_WORDS = 2
 """A size at an edge is at most two words away from it."""
 SMALL_BLOCK_BYTES = 128
+DESTRUCTORS_SHARE = 4
+"""One node in that many has a destructor, where nodes can have one."""
 AT_ONCE_OBJECTS_MAX = 2**16
 """A thread allocates that many objects in tens of milliseconds."""
 
@@ -352,7 +355,17 @@ def _nonmovable(choices: Choices) -> bool:
 
 
 def _allocate_node(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
-    return actions.AllocateNode(choices.below(NUMBERS), _nonmovable(choices))
+    return any_node(situation, choices, choices.below(NUMBERS))
+
+
+def any_node(situation: Situation, choices: Choices, number: int) -> actions.AllocateNode:
+    """A node with that integer. It may be nonmovable, or have a destructor."""
+    nonmovable = _nonmovable(choices)
+    may_have_one = can_have_destructor(situation.contract, nonmovable=nonmovable)
+    has_one = may_have_one and choices.one_in(DESTRUCTORS_SHARE)
+    return actions.AllocateNode(
+        number, nonmovable, finalizer_number(situation) if has_one else None
+    )
 
 
 def _allocate_string(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
@@ -542,7 +555,7 @@ def _kept(situation: Situation) -> Sequence[int]:
 
 def finalizer_number(situation: Situation) -> int:
     """A number that no finalizer of the trace has."""
-    return len(situation.bench.shadow.finalizers.registered)
+    return situation.bench.shadow.finalizers.new_number()
 
 
 def _register_finalizer(situation: Situation, choices: Choices, nodes: Sequence[int]) -> Action:

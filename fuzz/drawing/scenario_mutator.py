@@ -10,6 +10,7 @@ from fuzz.drawing.rules import (
     Choices,
     Scenario,
     Situation,
+    any_node,
     edge_length,
     finalizer_number,
     period,
@@ -76,6 +77,10 @@ class ScenarioMutator:
     take_identity = _on_slot(actions.TakeIdentity)
     weakref = _on_slot(actions.AllocateWeakref)
     read_weakref = _on_slot(actions.ReadWeakref)
+
+    def any_node(self) -> actions.AllocateNode:
+        """A node with a small integer. It may be nonmovable, or have a destructor."""
+        return any_node(self.situation, self.choices, self.choices.below(8))
 
     def register_finalizer(self, obj: ShadowObject) -> Action:
         """Give the object a finalizer with a new number."""

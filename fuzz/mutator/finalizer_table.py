@@ -27,7 +27,11 @@ class FinalizerTable:
         self._keeps = promised.objects == "kept"
         self._attaches = promised.ephemerons == "attached"
         self.registered: dict[int, ShadowObject] = {}
-        """The object of each number that was ever used."""
+        """The object of each number that a finalizer ever had."""
+        self.destructors: dict[int, ShadowObject] = {}
+        """The object of each number that a destructor ever had."""
+        self.unregistered: set[ShadowObject] = set()
+        """The objects whose finalizers were ever taken back."""
         self.waiting: dict[int, ShadowObject] = {}
         """Those whose finalizer has not run."""
         self.kept: dict[int, ShadowObject] = {}
@@ -40,13 +44,20 @@ class FinalizerTable:
     def register(self, number: int, obj: ShadowObject) -> None:
         self.registered[number] = self.waiting[number] = obj
 
+    def new_number(self) -> int:
+        """A number that none has, if the others were given by this method."""
+        return len(self.registered) + len(self.destructors)
+
     def unregister(self, obj: ShadowObject) -> None:
+        self.unregistered.add(obj)
         self.waiting = {number: each for number, each in self.waiting.items() if each is not obj}
 
     def run(self, finalized: Sequence[int], keep: bool) -> None:
         """The target has run the finalizers of these numbers. It may invent numbers."""
         run = {number: self.waiting.pop(number) for number in finalized if number in self.waiting}
         self.kept = run if keep and self._keeps else {}
+        for obj in (self.destructors[number] for number in finalized if number in self.destructors):
+            obj.age = type(obj.age).DEAD
         for obj in run.values():
             if not self._keeps:
                 obj.age = type(obj.age).DEAD

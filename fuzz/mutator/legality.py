@@ -15,6 +15,7 @@ from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import BOUNDS, NAMES, SLOT_FIELDS, Action, SlotOf
 from fuzz.protocol.contract import Contract, Range
+from fuzz.protocol.finalizers import Finalizers
 
 ITEMS_MAX = 2**20
 """The longest array: the shadow heap follows each of its items."""
@@ -188,22 +189,43 @@ def _why_not_started(action: actions.BeginThread, contract: Contract, shadow: Sh
 def _why_not_registered(
     action: actions.RegisterFinalizer, contract: Contract, shadow: Shadow
 ) -> Why:
-    table, obj = shadow.finalizers, shadow.roots[action.root]
-    if action.number in table.registered:
-        return f"there was a finalizer with the number {action.number}"
-    return why_no_finalizer(obj, contract, shadow)
+    why = _why_not_new(action.number, shadow)
+    return why or why_no_finalizer(shadow.roots[action.root], contract, shadow)
+
+
+def _why_not_new(number: int, shadow: Shadow) -> Why:
+    table = shadow.finalizers
+    if number in table.registered or number in table.destructors:
+        return f"there was a finalizer with the number {number}"
+    return None
+
+
+def _why_not_destructible(action: actions.AllocateNode, contract: Contract, shadow: Shadow) -> Why:
+    if action.destructor is None:
+        return None
+    if not can_have_destructor(contract, nonmovable=action.nonmovable):
+        return "the node cannot have a destructor"
+    return _why_not_new(action.destructor, shadow)
+
+
+def can_have_destructor(contract: Contract, *, nonmovable: bool) -> bool:
+    """Whether a new node can have one; one outside the nursery cannot."""
+    has_any = contract.finalizers is not None and contract.finalizers.destructors
+    return has_any and not contract.layout.cost("node", 0, nonmovable)[1]
 
 
 def why_no_finalizer(obj: ShadowObject, contract: Contract, shadow: Shadow) -> Why:
     """Why an object can get no finalizer now; None if it can."""
     if obj in shadow.prebuilt:
         return "a prebuilt object cannot have a finalizer"
-    allowed = contract.finalizers.registrations if contract.finalizers else "any"
+    promised = contract.finalizers or Finalizers()
+    if promised.unregistering == "all" and obj in shadow.finalizers.unregistered:
+        return "the finalizers of the object were taken back"
     before = {
         "any": (),
         "one_at_a_time": shadow.finalizers.waiting.values(),
         "one": shadow.finalizers.registered.values(),
-    }[allowed]
+    }[promised.registrations]
     return "the object has a finalizer, or had one" if obj in before else None
 
 
@@ -220,6 +242,7 @@ _NOT_NOW: dict[type[Action], Callable[..., Why]] = {
     actions.EndThread: _why_not_ended,
     actions.BeginThread: _why_not_started,
     actions.SetCallback: _why_no_callback,
+    actions.AllocateNode: _why_not_destructible,
     actions.RegisterFinalizer: _why_not_registered,
     actions.Resurrect: _why_not_resurrected,
 }

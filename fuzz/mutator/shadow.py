@@ -182,6 +182,9 @@ class Shadow:
             obj.survived = True
         else:
             self.young.append(obj)
+        destructor = getattr(action, "destructor", None)
+        if destructor is not None:
+            self.finalizers.destructors[destructor] = obj
         if kind == "weakref":
             obj.target = self.roots[action.root]
             self.weak_targets.append(obj.target)

@@ -3,6 +3,8 @@
 - A finalizer is pending only if its object was unreachable at a collection.
 - Each registration is called once at most, and none that was taken back before.
 - After `within` full collections it is pending, unless the order delays it.
+- A destructor is called once, after a collection at which nothing kept its object, not even an
+  object whose finalizer has not run, and within that many full ones.
 - In `referrer_first`, no other object with a finalizer refers to a pending one, not even from the
   queue. Of a cycle at most one object is pending at a time. That is the first registered one, or
   any one if it waited for an object outside the cycle before, which changes the order (PyPy).
@@ -20,9 +22,15 @@ import attrs
 
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.heap import HeapOracle
-from fuzz.oracles.oracle import Oracle
+from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts
-from fuzz.protocol.actions import Action, RegisterFinalizer, RunFinalizers, UnregisterFinalizer
+from fuzz.protocol.actions import (
+    Action,
+    AllocateNode,
+    RegisterFinalizer,
+    RunFinalizers,
+    UnregisterFinalizer,
+)
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
@@ -68,6 +76,7 @@ class FinalizationOracle(Oracle):
         self._promised = contract.finalizers
         self._waiting: dict[int, Finalizer] = {}
         self._taken_back: dict[int, Finalizer] = {}
+        self._destructors: dict[int, Finalizer] = {}
         # Of each of these groups one must be pending.
         self._due: list[list[Finalizer]] = []
         # Those that one collection found dead, in the order of registration.
@@ -85,9 +94,11 @@ class FinalizationOracle(Oracle):
             is_full = action.collects == "full"
             if self._waiting:
                 self._note_collection(is_full=is_full)
+            if self._destructors:
+                self._note_destructors(is_full=is_full)
             self._is_idle = is_full
         if isinstance(action, RunFinalizers):
-            self._check_run(observation.finalized)
+            self._check_run(self._check_destructors(observation.finalized))
         elif observation.finalized:
             raise self.mismatch("finalized", [], observation.finalized, "the action runs none")
         elif isinstance(action, RegisterFinalizer):
@@ -95,6 +106,9 @@ class FinalizationOracle(Oracle):
             self._waiting[action.number] = Finalizer(action.number, obj)
         elif isinstance(action, UnregisterFinalizer):
             self._take_back(self._shadow.roots[action.root])
+        elif isinstance(action, AllocateNode) and action.destructor is not None:
+            obj = self._shadow.roots[-1]
+            self._destructors[action.destructor] = Finalizer(action.destructor, obj)
 
     def _take_back(self, obj: ShadowObject) -> None:
         taken = {number: each for number, each in self._waiting.items() if each.obj is obj}
@@ -147,7 +161,35 @@ class FinalizationOracle(Oracle):
         if group[0].full_collections == self._promised.within:
             self._due.append(group if any(each.has_waited for each in group) else group[:1])
 
+    def _note_destructors(self, *, is_full: bool) -> None:
+        living = self._shadow.living()
+        for each in self._destructors.values():
+            if each.obj not in living:
+                each.find_dead(is_delayed=False)
+                each.full_collections += is_full
+
     # When finalizers run.
+
+    def _check_destructors(self, finalized: list[int]) -> list[int]:
+        """Check those that were called; return the other numbers."""
+        called = {n: self._destructors.pop(n) for n in finalized if n in self._destructors}
+        for number, each in called.items():
+            if not each.may_be_pending:
+                why = f"{each.obj.label} was alive at each collection"
+                raise self.mismatch("finalized", f"not {number}", finalized, why)
+        within = self._promised.within
+        for number, each in self._destructors.items():
+            if within and each.full_collections >= within:
+                raise self._late(f"{number} (destructor of {each.obj.label})", finalized)
+        others = [*finalized]
+        for number in called:
+            others.remove(number)
+        return others
+
+    def _late(self, names: str, finalized: list[int]) -> Mismatch:
+        count = self._promised.within
+        why = f"after {count} full collection{'s' * (count != 1)}"
+        return self.mismatch("finalized", names, finalized, why)
 
     def _check_run(self, finalized: list[int]) -> None:
         run: list[Finalizer] = []
@@ -162,9 +204,7 @@ class FinalizationOracle(Oracle):
         for group in self._due:
             if not any(each in run for each in group):
                 names = " or ".join(f"{each.number} (of {each.obj.label})" for each in group)
-                count = self._promised.within
-                why = f"after {count} full collection{'s' * (count != 1)}"
-                raise self.mismatch("finalized", names, finalized, why)
+                raise self._late(names, finalized)
         if self._promised.order == "referrer_first":
             self._check_order(run, finalized)
         elif self._promised.order == "reverse_registration":

@@ -141,10 +141,14 @@ class Action:
 
 @attrs.frozen
 class AllocateNode(Action, kind="node", allocates=True):
-    """A node: an integer and two references, null at first."""
+    """A node: an integer and two references, null at first.
+
+    A `destructor` is a finalizer that it has from the start, which has a new number.
+    """
 
     number: Number
     nonmovable: bool = False
+    destructor: Annotated[int | None, REGISTRATIONS] = None
 
 
 @attrs.frozen
@@ -332,7 +336,10 @@ class RegisterFinalizer(Action):
 
 @attrs.frozen
 class UnregisterFinalizer(Action):
-    """The finalizers of the node in slot `root` are not called, unless they are pending."""
+    """The finalizers of the node in slot `root` are not called, unless they are pending.
+
+    Its destructor is.
+    """
 
     root: Node
 

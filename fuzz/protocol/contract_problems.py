@@ -368,6 +368,10 @@ def _finalizers(contract: Contract) -> Iterator[str]:
             yield f"{name} in actions needs finalizers"
     if "register_finalizer" in contract.actions and "run_finalizers" not in contract.actions:
         yield "register_finalizer in actions needs run_finalizers"
+    has_destructors = contract.finalizers is not None and contract.finalizers.destructors
+    for name in ("allocate_node", "run_finalizers") if has_destructors else ():
+        if name not in contract.actions:
+            yield f"destructors in finalizers need {name} in actions"
     is_dead = contract.finalizers is not None and contract.finalizers.objects == "dead"
     if "resurrect" in contract.actions and is_dead:
         yield "resurrect in actions needs objects that are kept"

@@ -3,6 +3,9 @@
 A finalizer that is called puts its object into the queue of pending ones. `run_finalizers` takes
 all objects from that queue. Invariant: unless `objects` are dead, an object with a finalizer, and
 all that it refers to, is alive until it leaves the queue.
+
+A destructor is the finalizer that an object has from its allocation. It keeps nothing alive: it is
+called when the object is dead, so also after the object's other finalizers.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ class Finalizers:
     order may delay it. 0: no call is promised."""
     registrations: Literal["any", "one_at_a_time", "one"] = "any"
     """How many finalizers an object may have. `one_at_a_time`: again after the first was called."""
+    unregistering: Literal["present", "all"] = "present"
+    """Whether `unregister_finalizer` concerns the finalizers that the object has, or later ones
+    too, so that none can be registered any more."""
     order: Literal["none", "reverse_registration", "referrer_first"] = "none"
     """The order of objects that die together. `reverse_registration`: of those that a full
     collection finds dead, the last registered first. `referrer_first`: an object waits until no
@@ -39,3 +45,5 @@ class Finalizers:
     ephemerons: Literal["pairs", "attached"] = "pairs"
     """Whether the value dies with the ephemeron or its key, whichever dies first, or is attached to
     the key and dies with it alone."""
+    destructors: bool = False
+    """Whether nodes can have destructors. `within` holds for them, `order` does not."""

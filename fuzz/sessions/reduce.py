@@ -553,6 +553,7 @@ def _simpler(action: Action, field: str) -> Sequence[int | None]:
         return [False]
     bound = BOUNDS[type(action)].get(field)
     may_be_null = isinstance(bound, kinds.SlotOf) and bound.or_null
+    may_be_null |= attrs.fields_dict(type(action))[field].default is None
     return [None, *_lower(value)] if may_be_null else _lower(value)
 
 

@@ -2,7 +2,8 @@
 
 It is apart from the plain collector, which stays as it is. The order matters at the end of marking.
 The values of living keys are marked first. Then it is decided which finalizers are due, and which
-weak references are cleared. What finalizers keep is marked last.
+weak references are cleared. What finalizers keep is marked last. What is dead then has its
+destructor called.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import attrs
 from typing_extensions import override
 
+from gcmodel.collector.destructors import Destructors
 from gcmodel.collector.ephemerons import Ephemerons
 from gcmodel.collector.finalizers import Deaths, Finalizers
 from gcmodel.collector.heap import Heap, Parts
@@ -40,6 +42,11 @@ class FinalizingMinor(MinorCollection):
         self._drag_out_from_old()
         self._heap.ephemerons.after_minor_trace(self._drag_out_if_young, self._drag_out_from_old)
 
+    @override
+    def _conclude(self) -> None:
+        super()._conclude()
+        self._heap.destructors.after_minor_collection()
+
     def _drag_out_if_young(self, obj: Object) -> Object:
         if obj.place != OUTSIDE or obj.flags & YOUNG:
             return self._drag_out(obj, None)
@@ -64,11 +71,15 @@ class FinalizingMajor(MajorCollection):
         heap.ephemerons.visit_values(self._mark_now)
         deaths = heap.finalizers.after_marking()
         heap.weakrefs.before_finalizers(deaths)
+        self._mark_finalizable(deaths)
+        heap.ephemerons.after_marking()
+        heap.destructors.after_marking()
+        super()._finish_marking()
+
+    def _mark_finalizable(self, deaths: Deaths) -> None:
         for head in deaths.heads:
             self._mark_now(head)
-        heap.ephemerons.visit_values(self._mark_now)
-        heap.ephemerons.after_marking()
-        super()._finish_marking()
+        self._heap.ephemerons.visit_values(self._mark_now)
 
     def _mark_now(self, obj: Object) -> None:
         self.to_trace.append(obj)
@@ -110,6 +121,7 @@ class FinalizingParts(Parts):
     major: type[FinalizingMajor] = FinalizingMajor
     weakrefs: type[FinalizingWeakrefs] = FinalizingWeakrefs
     finalizers: type[Finalizers] = Finalizers
+    destructors: type[Destructors] = Destructors
     ephemerons: type[Ephemerons] = Ephemerons
 
 
@@ -126,7 +138,14 @@ class FinalizingHeap(Heap):
     ) -> None:
         super().__init__(configuration, parts, events)
         self.finalizers = parts.finalizers()
+        self.destructors = parts.destructors()
         self.ephemerons = parts.ephemerons()
+
+    def allocate_destructible(self, number: int, destructor: int) -> tuple[int, int | None]:
+        """A node with a destructor, which the configuration must place in the nursery."""
+        placed = self.allocate_node(number)
+        self.destructors.add(self.roots[-1], destructor)
+        return placed
 
     def register_finalizer(self, root: int, number: int) -> None:
         """Give the object in slot `root` a finalizer; it may not be prebuilt."""
@@ -137,8 +156,11 @@ class FinalizingHeap(Heap):
         self.finalizers.unregister(self._object(root))
 
     def run_finalizers(self, keep: bool) -> list[int]:
-        """Empty the queue; return the numbers of the finalizers. See Finalizers.run."""
-        return self.finalizers.run(keep)
+        """Empty the queue; return the numbers of the finalizers, those of destructors first.
+
+        See Finalizers.run.
+        """
+        return [*self.destructors.take(), *self.finalizers.run(keep)]
 
     def resurrect(self, number: int) -> None:
         """Append the object of a finalizer that was kept to the roots."""

@@ -210,7 +210,7 @@ def contract() -> Contract:
 
 @pytest.fixture
 def finalizing(contract: Contract) -> Contract:
-    """The same with finalizers that are called in PyPy's order, and ephemerons of 24 bytes."""
+    """The same with PyPy's finalizers and destructors, and ephemerons of 24 bytes."""
     kinds = {**contract.layout.kinds, "ephemeron": KindLayout(5, 24)}
     return attrs.evolve(
         contract,
@@ -218,7 +218,10 @@ def finalizing(contract: Contract) -> Contract:
         actions=(*contract.actions, *OF_FINALIZERS),
         observes=(*contract.observes, "finalized"),
         finalizers=Finalizers(
-            order="referrer_first", cycles="first_registered", weak="cleared_before"
+            order="referrer_first",
+            cycles="first_registered",
+            weak="cleared_before",
+            destructors=True,
         ),
     )
 

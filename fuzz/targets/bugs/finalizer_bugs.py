@@ -9,9 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fuzz.targets.bugs.known_bug import Host
+from gcmodel.collector.destructors import Destructors
 from gcmodel.collector.ephemerons import Ephemeron, Ephemerons
-from gcmodel.collector.finalizers import Deaths, DragOut, Finalizers
-from gcmodel.collector.finalizing import FinalizingMinor, FinalizingParts, FinalizingWeakrefs
+from gcmodel.collector.finalizers import Deaths, DragOut, Finalizer, Finalizers
+from gcmodel.collector.finalizing import (
+    FinalizingMajor,
+    FinalizingMinor,
+    FinalizingParts,
+    FinalizingWeakrefs,
+)
 from gcmodel.memory.objects import OUTSIDE, VISITED, VISITED_YOUNG, YOUNG, Object
 
 FINALIZING = Host("reference-finalizers", FinalizingParts())
@@ -27,7 +33,7 @@ class FinalizersInWrongOrder(Finalizers):
         return heads > 0  # Correct: heads == 1, so that no other head refers to it.
 
 
-@FINALIZING.bug("wrong-index-drops-finalizer", "ocaml/ocaml 13502", ("finalization", "memory"), 8)
+@FINALIZING.bug("wrong-index-drops-finalizer", "ocaml/ocaml 13502", ("finalization", "memory"), 7)
 class WrongIndexDropsFinalizer(Finalizers):
     """When some finalizers are called, one that stays in the table is lost."""
 
@@ -129,6 +135,26 @@ class FinalizerTableNotUpdated(Finalizers):
             return obj  # Correct: where it is afterwards.
 
         super().after_minor_trace(drag_out_only)
+
+
+# Destructors.
+
+
+@FINALIZING.bug("destructor-of-kept-object", "pypy/pypy 2287", ("finalization",), 5)
+class DestructorOfKeptObject(FinalizingMajor):
+    """A destructor is called although a finalizer that is pending keeps its object."""
+
+    def _mark_finalizable(self, deaths: Deaths) -> None:
+        self._heap.destructors.after_marking()  # Correct: after all that finalizers keep is marked.
+        super()._mark_finalizable(deaths)
+
+
+@FINALIZING.bug("destructor-lost-in-promotion", "our own", ("finalization",), 5)
+class DestructorLostInPromotion(Destructors):
+    """The destructor of an object that survives a minor collection is never called."""
+
+    def _promote(self, each: Finalizer, survivor: Object) -> None:
+        pass  # Correct: it is among the old ones from then on.
 
 
 # Weak references.

@@ -49,8 +49,14 @@ ACTIONS = (
 )
 SAMPLING_ACTIONS = ("enable_sampling", "disable_sampling", "fork")
 """The actions that only a collector that samples carries out."""
-FINALIZER_ACTIONS = ("register_finalizer", "run_finalizers", "resurrect")
-FINALIZERS = {"order": "referrer_first", "cycles": "first_registered", "weak": "cleared_before"}
+FINALIZER_ACTIONS = ("register_finalizer", "unregister_finalizer", "run_finalizers", "resurrect")
+FINALIZERS = {
+    "order": "referrer_first",
+    "cycles": "first_registered",
+    "weak": "cleared_before",
+    "unregistering": "all",
+    "destructors": True,
+}
 """What pypy/doc/discussion/finalizer-order.txt promises, and what the collector does in cycles."""
 SAMPLING_FIELDS = ("reports", "sample_point")
 FIELDS = (

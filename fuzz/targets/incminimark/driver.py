@@ -10,8 +10,10 @@ IncrementalMiniMarkGC, keeps the roots itself, and calls the collector's methods
 program does, with a write barrier before each store. Where RPython has a function, such as
 `ll_arraycopy`, the driver takes the same steps.
 
-With `finalizers` it has a FinalizerQueue, as RPython's programs have them (rlib/rgc.py); with
-`limit` it has a greatest heap size, and a MemoryError is the answer `exhausted`.
+With `finalizers` it has a FinalizerQueue, as RPython's programs have them (rlib/rgc.py), and a type
+of nodes with destructors. The integer of such a node is in the driver: in the node is the number of
+its destructor, which the destructor reads. With `limit` it has a greatest heap size, and a
+MemoryError is the answer `exhausted`.
 
 Invariant: one line in, one line out. An exception of the collector, a failed assertion and a
 reference to freed memory are the `error` of that answer, and the heap is not used again before the
@@ -51,6 +53,7 @@ from rpython.memory.gctypelayout import (
     FIN_HANDLER_ARRAY,
     FIN_TRIGGER_FUNC,
     WEAKREF,
+    GCData,
     TypeLayoutBuilder,
     zero_gc_pointers_inside,
 )
@@ -80,15 +83,16 @@ SETTINGS = (
 )
 
 ADDRESSES = lltype.Array(llmemory.Address)
-NODE = lltype.GcStruct(
-    "node", ("x", lltype.Signed), ("prev", llmemory.GCREF), ("next", llmemory.GCREF)
-)
+NODE_FIELDS = (("x", lltype.Signed), ("prev", llmemory.GCREF), ("next", llmemory.GCREF))
+NODE = lltype.GcStruct("node", *NODE_FIELDS)
+DESTRUCTIBLE = lltype.GcStruct("destructible", *NODE_FIELDS)
 ARRAY = lltype.GcArray(llmemory.GCREF)
 CHARACTERS = lltype.Array(lltype.Char, hints={"immutable": True, "extra_item_after_alloc": 1})
 STRING = lltype.GcStruct("rpy_string", ("hash", lltype.Signed), ("chars", CHARACTERS))
 TYPES = (NODE, WEAKREF, ARRAY, STRING)
 TYPE_INDICES = {kind: index for index, kind in enumerate(TYPES, 1)}
-NODE_FIELDS = ("prev", "next")
+TYPE_INDICES[DESTRUCTIBLE] = TYPE_INDICES[NODE]
+REFERENCES = ("prev", "next")
 NULL = lltype.nullptr(llmemory.GCREF.TO)
 
 
@@ -239,17 +243,31 @@ class RootWalker:
         """A translated program informs its JIT here."""
 
 
+class LayoutBuilder(TypeLayoutBuilder):
+    """Knows which types have a destructor. A translated program looks for the method `__del__`."""
+
+    destructor = None
+
+    def make_destructor_funcptr_for_type(self, kind):
+        if kind is DESTRUCTIBLE:
+            function = GCData.CUSTOM_FUNC_PTR.TO
+            return lltype.functionptr(function, "destructor", _callable=self.destructor), True
+        return TypeLayoutBuilder.make_destructor_funcptr_for_type(self, kind)
+
+
 class HeapDriver:
     """One heap and its mutator. `roots` are references of type GCREF.
 
     `pending` are the numbers of the finalizers in the queue. `kept` are the objects that were taken
-    from it, and `kept_numbers` their numbers.
+    from it, and `kept_numbers` their numbers. `called` are the numbers of destructors.
     """
 
     def __init__(self, config):
         llarena.Arena._count_arenas = 0
         self.roots, self.kept = [], []
-        self.pending, self.kept_numbers = [], []
+        self.pending, self.kept_numbers, self.called = [], [], []
+        # The integers of nodes with destructors, by the numbers of these.
+        self._integers = {}
         self.order = ""
         self.reports = []
         self._minors = self._graph_figures = self._filled_figures = 0
@@ -275,10 +293,12 @@ class HeapDriver:
         )
         self.gc.driver = self
         self.gc.set_root_walker(RootWalker(self))
-        self.layout = TypeLayoutBuilder(ObservedGC)
+        self.layout = LayoutBuilder(ObservedGC)
+        self.layout.destructor = self._destroyed
         queries = self.layout.initialize_gc_query_function(self.gc)
-        self._type_ids = [self.layout.get_type_id(kind) for kind in TYPES]
-        self._kind_of = {type_id.index: kind for type_id, kind in zip(self._type_ids, TYPES)}
+        kinds = TYPES + (DESTRUCTIBLE,) * HAS_FINALIZERS
+        self._type_ids = {kind: self.layout.get_type_id(kind) for kind in kinds}
+        self._kind_of = {type_id.index: kind for kind, type_id in self._type_ids.items()}
         self.gc.setup()
         if HAS_LIMIT:
             self.gc.set_max_heap_size(limit_bytes(config))
@@ -388,7 +408,7 @@ class HeapDriver:
 
     def _references(self, obj):
         kind = lltype.typeOf(obj).TO
-        if kind is NODE:
+        if kind in (NODE, DESTRUCTIBLE):
             return [obj.prev, obj.next]
         if kind is ARRAY:
             return [obj[index] for index in range(len(obj))]
@@ -401,7 +421,7 @@ class HeapDriver:
             self._discover(reference, queue, rows_of)
         graph = []
         for obj in queue:  # It grows.
-            row = [TYPE_INDICES[lltype.typeOf(obj).TO], _number(obj)]
+            row = [TYPE_INDICES[lltype.typeOf(obj).TO], self._number(obj)]
             for field, reference in enumerate(self._references(obj)):
                 if reference:
                     row += [field, self._discover(reference, queue, rows_of)]
@@ -423,7 +443,7 @@ class HeapDriver:
     # Allocation.
 
     def _malloc(self, kind, length, nonmovable=False):
-        type_id = self._type_ids[TYPE_INDICES[kind] - 1]
+        type_id = self._type_ids[kind]
         if nonmovable:
             reference = self.gc.malloc_fixed_or_varsize_nonmovable(type_id, length)
             address = llmemory.cast_ptr_to_adr(reference)
@@ -453,12 +473,15 @@ class HeapDriver:
         type_id = self.gc.get_type_id(llmemory.cast_ptr_to_adr(obj))
         size = self.gc.size_gc_header() + self.gc.fixed_size(type_id)
         if self.gc.is_varsize(type_id):
-            size += self.gc.varsize_item_sizes(type_id) * _number(obj)
+            size += self.gc.varsize_item_sizes(type_id) * self._number(obj)
         return llmemory.raw_malloc_usage(size)
 
-    def allocate_node(self, number, nonmovable=False):
-        obj, answer = self._allocate(NODE, 0, nonmovable)
-        obj.x = number
+    def allocate_node(self, number, nonmovable=False, destructor=None):
+        kind = NODE if destructor is None else DESTRUCTIBLE
+        obj, answer = self._allocate(kind, 0, nonmovable)
+        if destructor is not None:
+            obj.x = destructor
+        self._set_number(obj, number)
         return answer
 
     def allocate_string(self, length, nonmovable=False):
@@ -480,7 +503,7 @@ class HeapDriver:
 
     def allocate_old_string(self, length):
         self._allocating = True
-        type_id = self._type_ids[TYPE_INDICES[STRING] - 1]
+        type_id = self._type_ids[STRING]
         address = self.gc.external_malloc(type_id, length, alloc_young=False)
         self._allocating = False
         return self._append(llmemory.cast_adr_to_ptr(address, lltype.Ptr(STRING)))[1]
@@ -503,7 +526,7 @@ class HeapDriver:
         return {"value": list(same).index(True)}
 
     def read_number(self, root):
-        return {"value": _number(self._root(root))}
+        return {"value": self._number(self._root(root))}
 
     def read_weakref(self, root):
         return {"alive": _is_alive(self._root(root))}
@@ -517,15 +540,32 @@ class HeapDriver:
     def _store(self, obj, field, reference):
         """Store a reference, after the write barrier."""
         address = llmemory.cast_ptr_to_adr(obj)
-        if lltype.typeOf(obj).TO is NODE:
-            self.gc.write_barrier(address)
-            setattr(obj, NODE_FIELDS[field], reference)
-        else:
+        if lltype.typeOf(obj).TO is ARRAY:
             self.gc.write_barrier_from_array(address, field)
             obj[field] = reference
+        else:
+            self.gc.write_barrier(address)
+            setattr(obj, REFERENCES[field], reference)
 
     def write_number(self, root, number):
-        self._root(root).x = number
+        self._set_number(self._root(root), number)
+
+    def _set_number(self, node, number):
+        if lltype.typeOf(node).TO is DESTRUCTIBLE:
+            self._integers[node.x] = number
+        else:
+            node.x = number
+
+    def _number(self, obj):
+        """A node's integer, or the length of a string or array; 0 of a weak reference."""
+        kind = lltype.typeOf(obj).TO
+        if kind is DESTRUCTIBLE:
+            return self._integers[obj.x]
+        if kind is NODE:
+            return obj.x
+        if kind is STRING:
+            return len(obj.chars)
+        return len(obj) if kind is ARRAY else 0
 
     def copy_array(self, source, dest, source_start, dest_start, length):
         """Copies as ll_arraycopy() does, but with the barrier also for one item and an overlap.
@@ -594,9 +634,16 @@ class HeapDriver:
 
     # Finalizers.
 
+    def _destroyed(self, address):
+        """The destructor of a node."""
+        self.called.append(llmemory.cast_adr_to_ptr(address, lltype.Ptr(DESTRUCTIBLE)).x)
+
     def register_finalizer(self, root, number):
         self._root(root)
         self.gc.register_finalizer(number, self.roots[root])
+
+    def unregister_finalizer(self, root):
+        self.gc.ignore_finalizer(llmemory.cast_ptr_to_adr(self._root(root)))
 
     def run_finalizers(self, keep=False):
         numbers, self.pending = self.pending, []
@@ -604,7 +651,8 @@ class HeapDriver:
         while self._queue.non_empty():
             taken.append(llmemory.cast_adr_to_ptr(self._queue.popleft(), llmemory.GCREF))
         self.kept, self.kept_numbers = (taken, numbers) if keep else ([], [])
-        return {"finalized": numbers}
+        called, self.called = self.called, []
+        return {"finalized": called + numbers}
 
     def resurrect(self, number):
         self.roots.append(self.kept[self.kept_numbers.index(number)])
@@ -642,15 +690,6 @@ class HeapDriver:
 
     def check_heap(self):
         return {"graph": self._graph()}
-
-
-def _number(obj):
-    kind = lltype.typeOf(obj).TO
-    if kind is NODE:
-        return obj.x
-    if kind is STRING:
-        return len(obj.chars)
-    return len(obj) if kind is ARRAY else 0
 
 
 def _is_alive(weakref):

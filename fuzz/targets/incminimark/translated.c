@@ -22,8 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* translated.py puts before this: ACTION_NAMES, FIELD_NAMES, SETTING_NAMES, their enums, CONTRACT,
-   the limits of an action, and the numbers of objects. */
+/* translated.py puts before this: ACTION_NAMES, FIELD_NAMES, SETTING_NAMES, their enums, CONTRACT
+   without and with finalizers, the limits of an action, and the numbers of objects. */
 
 #define INPUT_BYTES (1 << 20)
 #define ANSWER_BYTES_MAX (1 << 24)
@@ -35,7 +35,7 @@
 
 typedef uintptr_t word;
 enum { END = -1 };
-enum { NODE = 1, WEAKREF, ARRAY, STRING, KINDS_END };
+enum { NODE = 1, WEAKREF, ARRAY, STRING, DESTRUCTIBLE, KINDS_END };
 
 /* The input and the output. */
 
@@ -253,8 +253,31 @@ static long kind_of(word object)
     uint32_t type_id = *(uint32_t *)object;
     for (long kind = NODE; kind < KINDS_END; kind++)
         if (type_ids[kind] == type_id)
-            return kind;
+            return kind == DESTRUCTIBLE ? NODE : kind;
     return 0;
+}
+
+/* The nodes with destructors, each with the number of its destructor and its own integer. In such a
+   node is its index here. */
+static struct destructible {
+    long number, integer;
+} *destructibles;
+static long destructibles_count;
+
+long gcfuzz_new_destructor(void)
+{
+    destructibles = realloc(destructibles, (size_t)(destructibles_count + 1) * sizeof(*destructibles));
+    destructibles[destructibles_count] = (struct destructible){fields[DESTRUCTOR], fields[NUMBER]};
+    return destructibles_count++;
+}
+
+/* What is known about a node with a destructor, or NULL. */
+static struct destructible *destructible_of(word object)
+{
+    word index = ((word *)object)[1];
+    if (*(uint32_t *)object != type_ids[DESTRUCTIBLE] || index >= (word)destructibles_count)
+        return NULL;
+    return &destructibles[index];
 }
 
 static long number_of(word object)
@@ -262,6 +285,9 @@ static long number_of(word object)
     long kind = kind_of(object);
     if (kind == WEAKREF)
         return 0;
+    struct destructible *destructible = kind == NODE ? destructible_of(object) : NULL;
+    if (destructible)
+        return destructible->integer;
     return (long)((word *)object)[kind == STRING ? 2 : 1];
 }
 
@@ -282,18 +308,29 @@ static long unrounded_bytes(word object)
     }
 }
 
-static void set_roots_count(long count)
+/* Objects that were taken from the queue of finalizers, and kept, lie behind the roots. */
+static long kept_count;
+
+static void set_roots_count(long count, long kept)
 {
     roots_count = count;
-    *stack_base = (word)(roots_end - count);
+    kept_count = kept;
+    *stack_base = (word)(roots_end - count - kept);
+}
+
+static void check_room_for_root(void)
+{
+    if (roots_count + kept_count == ROOTS_MAX)
+        end_trace("RuntimeError: too many roots");
 }
 
 void gcfuzz_append(void *object)
 {
-    if (roots_count == ROOTS_MAX)
-        end_trace("RuntimeError: too many roots");
+    check_room_for_root();
+    for (long slot = roots_count + kept_count; slot > roots_count; slot--)
+        SLOT(slot) = SLOT(slot - 1);
     SLOT(roots_count) = (word)object;
-    set_roots_count(roots_count + 1);
+    set_roots_count(roots_count + 1, kept_count);
 }
 
 void *gcfuzz_root(long slot)
@@ -349,6 +386,52 @@ void gcfuzz_refuse(void)
     end_trace("RuntimeError: the collector refused to pin");
 }
 
+/* The numbers of finalizers: of those in the queue, of those whose objects are kept, and of
+   destructors that were called. */
+
+struct numbers {
+    long *all, count, room;
+};
+static struct numbers pending, kept, called;
+
+static void add_number(struct numbers *numbers, long number)
+{
+    if (numbers->count == numbers->room) {
+        numbers->room = 2 * numbers->room + 64;
+        numbers->all = realloc(numbers->all, (size_t)numbers->room * sizeof(long));
+    }
+    numbers->all[numbers->count++] = number;
+}
+
+void gcfuzz_pending(long number)
+{
+    add_number(&pending, number);
+}
+
+void gcfuzz_destroyed(long index)
+{
+    if (index >= 0 && index < destructibles_count)
+        add_number(&called, destructibles[index].number);
+}
+
+void gcfuzz_taken(void *object)
+{
+    if (fields[KEEP] != 1)
+        return;
+    check_room_for_root();
+    SLOT(roots_count + kept_count) = (word)object;
+    set_roots_count(roots_count, kept_count + 1);
+}
+
+/* The place among the kept objects, or -1. */
+static long place_of_kept(long number)
+{
+    for (long place = 0; place < kept.count && place < kept_count; place++)
+        if (kept.all[place] == number)
+            return place;
+    return -1;
+}
+
 /* What the collector reports. */
 
 void gcfuzz_figures(void *nursery, long nursery_bytes, void *free, void *limit, void *top,
@@ -384,7 +467,7 @@ void gcfuzz_reported(void *array, long count)
         while (kind < KINDS_END && numbers_in_reports[kind] != figures[index] >> 2)
             kind++;
         put(index ? ", " : "");
-        put_number(kind << 2 | (figures[index] & 3));
+        put_number((kind == DESTRUCTIBLE ? NODE : kind) << 2 | (figures[index] & 3));
     }
     put("], \"memory_used_bytes\": ");
     put_number(figures[count - 3]);
@@ -530,6 +613,27 @@ static int after_any_graph(size_t before)
     return problem != NULL;
 }
 
+static void put_numbers(struct numbers *numbers, int is_first)
+{
+    for (long index = 0; index < numbers->count; index++) {
+        put(index || !is_first ? ", " : "");
+        put_number(numbers->all[index]);
+    }
+}
+
+/* The numbers of destructors first. */
+static void put_finalized(void)
+{
+    put("[");
+    put_numbers(&called, 1);
+    put_numbers(&pending, !called.count);
+    put("]");
+    struct numbers emptied = kept;
+    kept = pending;
+    pending = emptied;
+    pending.count = called.count = 0;
+}
+
 void gcfuzz_answer(long found)
 {
     size_t before = output_length;
@@ -550,6 +654,9 @@ void gcfuzz_answer(long found)
         put(", ");
         put_number(gc.arena_bytes);
         put("]");
+    } else if (action == RUN_FINALIZERS) {
+        is_first = put_field("finalized", is_first);
+        put_finalized();
     } else if (action == TAKE_IDENTITY) {
         is_first = put_field("identity", is_first);
         put_number(fields[IDENTITY]);
@@ -605,7 +712,8 @@ static void put_contract(void)
     long pins = nursery_bytes / ((large_bytes + 7) / 8 * 8) - 1;
     long figures[] = {nursery_bytes, large_bytes, pins > 0 ? pins / 2 : 0,
                       nursery_bytes * THRESHOLD_PERCENT / 100};
-    for (const char *text = CONTRACT; *text; text++)
+    const char *contract = getenv("GCFUZZ_FINALIZERS") ? CONTRACT_WITH_FINALIZERS : CONTRACT;
+    for (const char *text = contract; *text; text++)
         if (*text != '@')
             put_bytes(text, 1);
         else if (*++text != 'P')
@@ -725,6 +833,8 @@ static const char *objection(void)
     if (action == READ || action == WRITE)
         if (fields[FIELD] < 0 || fields[FIELD] >= references_of(SLOT(fields[ROOT]), &references))
             return "IllegalError: there is no such field";
+    if (action == RESURRECT && place_of_kept(fields[NUMBER]) < 0)
+        return "IllegalError: there is no such object";
     return NULL;
 }
 
@@ -739,9 +849,9 @@ static long carried_out_here(long *found)
                                    : PREBUILT_NODES_MAX + fields[INDEX] - settings[PREBUILT_NODES]]);
         return 1;
     case FREE:
-        for (long slot = fields[ROOT]; slot < roots_count - 1; slot++)
+        for (long slot = fields[ROOT]; slot < roots_count + kept_count - 1; slot++)
             SLOT(slot) = SLOT(slot + 1);
-        set_roots_count(roots_count - 1);
+        set_roots_count(roots_count - 1, kept_count);
         return 1;
     case READ:
         references_of(object, &references);
@@ -750,6 +860,18 @@ static long carried_out_here(long *found)
             for (*found = 0; SLOT(*found) != references[fields[FIELD]];)
                 ++*found;
         }
+        return 1;
+    case WRITE_NUMBER:
+        if (kind_of(object) == NODE && destructible_of(object)) {
+            destructible_of(object)->integer = fields[NUMBER];
+            return 1;
+        }
+        return 0;
+    case RUN_FINALIZERS:
+        set_roots_count(roots_count, 0);
+        return 0;
+    case RESURRECT:
+        gcfuzz_append((void *)SLOT(roots_count + place_of_kept(fields[NUMBER])));
         return 1;
     case READ_NUMBER:
         *found = number_of(object);
@@ -844,7 +966,7 @@ void gcfuzz_begin(void *stack_top, void *base, void (*run_callback)(long))
     callback = run_callback;
     stack_base = base;
     roots_end = (word *)stack_top + ROOTS_MAX;
-    set_roots_count(0);
+    set_roots_count(0, 0);
 }
 
 long gcfuzz_roots_bytes(void)

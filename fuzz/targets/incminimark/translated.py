@@ -10,6 +10,9 @@ identities and copies are those that the translation makes. `translated.c` has e
 
 Invariant: it allocates nothing but what an action asks for. The roots are words of the shadow
 stack, and a new operation, `gc_gcfuzz`, calls what only the collector's class offers.
+
+Finalizers are in one queue, as in the untranslated driver. That of a destructor is the index of
+what C knows about its node, since a destructor may only read its object.
 """
 # Python 2.7 has no annotations and no iterable unpacking, and RPython has few ways to dispatch.
 # ruff: noqa: ANN001, ANN002, ANN201, ANN202, C901, D103, PLR0912, PTH100, PTH118, PTH120
@@ -38,15 +41,15 @@ C_PART = os.path.join(os.path.dirname(os.path.abspath(__file__)), "translated.c"
 CONSTANTS = ("tests", "shipped").index(sys.argv[-1])
 HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
 HAS_FILL, HAS_MOVE = hasattr(rgc, "ll_arrayfill"), hasattr(rgc, "ll_arraymove")
-ACTIONS = contract.actions_of(HAS_SAMPLING)
+ACTIONS = contract.actions_of(HAS_SAMPLING) + contract.FINALIZER_ACTIONS
 BEGIN_TRACE, END = len(ACTIONS), -1
 FIELDS = (
     ("root", "field", "value", "number", "length", "nonmovable", "source", "dest")
     + ("source_start", "dest_start", "index", "extra_bytes", "period_bytes", "report", "thread")
-    + ("identity",)
+    + ("identity", "destructor", "keep")
 )
 NULL_SLOT = -1
-NODE, WEAK, ARRAY, STRING = range(1, 5)
+NODE, WEAK, ARRAY, STRING, DESTRUCTIBLE = range(1, 6)
 PREBUILT_MAX = 8
 ROTATING_NURSERIES = 6
 """As many as with PYPY_GC_NURSERY_DEBUG."""
@@ -104,10 +107,12 @@ SETTINGS = contract.SETTINGS + [
 number_names(SettingCode, [each["name"] for each in SETTINGS])
 
 
-def contract_template():
+def contract_template(has_finalizers):
     """The contract's line. `translated.c` replaces @0 to @3 by figures, and @P by the prebuilt."""
     config = {each["name"]: each["default"] for each in SETTINGS}
     stated = contract.contract_of(config, HAS_SAMPLING, SETTINGS, OLD_SPACE, THRESHOLD_PERCENT)
+    if has_finalizers:
+        stated = contract.with_finalizers(stated)
     stated["nursery_bytes"] = "@0"
     stated["layout"]["large_object_bytes"] = "@1"
     stated["pins_max"] = "@2"
@@ -155,7 +160,8 @@ def c_source():
         "#define NURSERY_BYTES_MIN %d\n" % NURSERY_BYTES_MIN,
         c_text("PREBUILT_NODE", json.dumps(node)),
         c_text("PREBUILT_ARRAY", json.dumps(array)),
-        c_text("CONTRACT", contract_template()),
+        c_text("CONTRACT", contract_template(has_finalizers=False)),
+        c_text("CONTRACT_WITH_FINALIZERS", contract_template(has_finalizers=True)),
     ]
     with open(C_PART) as source:
         return "".join(parts) + source.read()
@@ -182,6 +188,10 @@ FUNCTIONS = {
     "append": ([Address], Void),
     "drop": ([Address], Void),
     "refuse": ([], Void),
+    "new_destructor": ([], Signed),
+    "destroyed": ([Signed], Void),
+    "pending": ([Signed], Void),
+    "taken": ([Address], Void),
     "type_id": ([Signed], Signed),
     "copy_items": ([Address, Address, Signed, Signed, Signed], Void),
     "identity": ([Signed], Void),
@@ -228,12 +238,15 @@ root_address, append, drop = external("root"), external("append"), external("dro
 copy_items, tell_identity, refuse = external("copy_items"), external("identity"), external("refuse")
 answer, show_figures = external("answer"), external("figures")
 happened, collected, reported = external("happened"), external("collected"), external("reported")
+new_destructor, destroyed = external("new_destructor"), external("destroyed")
+pending, taken = external("pending"), external("taken")
 
 # The collector.
 
-CONFIGURE, FIGURES, STEP, PRESSURE, OLD_STRING, ENABLE, FORKED = range(7)
+CONFIGURE, FIGURES, STEP, PRESSURE, OLD_STRING, ENABLE, FORKED, FINALIZER = range(8)
 collect_minor = IncrementalMiniMarkGC._minor_collection.im_func
 run_callbacks = IncrementalMiniMarkGC.rrc_invoke_callback.im_func
+mark_to_run = IncrementalMiniMarkGC.mark_finalizer_to_run.im_func
 collect_step = getattr(
     IncrementalMiniMarkGC, "collect_step", IncrementalMiniMarkGC.debug_gc_step
 ).im_func
@@ -251,6 +264,12 @@ def rrc_invoke_callback(gc):
     """A translated program runs due callbacks and finalizers here."""
     run_callbacks(gc)
     collected()
+
+
+def mark_finalizer_to_run(gc, fq_index, obj):
+    """The index of a queue is the number of a finalizer."""
+    pending(fq_index)
+    mark_to_run(gc, 0, obj)
 
 
 class NoProfiler(object):
@@ -352,6 +371,8 @@ def gcfuzz(gc, what, first, second):
     elif what == OLD_STRING:
         type_id = rffi.cast(llgroup.HALFWORD, first)
         append(gc.external_malloc(type_id, second, alloc_young=False))
+    elif what == FINALIZER:
+        gc.register_finalizer(first, object_in(second))
     elif HAS_SAMPLING:
         if what == ENABLE:
             gc.gc_set_allocation_sampling(first)
@@ -361,7 +382,7 @@ def gcfuzz(gc, what, first, second):
 
 _minor_collection._dont_inline_ = True
 gcfuzz._dont_inline_ = True
-REPLACED = [_minor_collection, rrc_invoke_callback, gcfuzz]
+REPLACED = [_minor_collection, rrc_invoke_callback, mark_finalizer_to_run, gcfuzz]
 if HAS_SAMPLING:
     REPLACED += [_vmprof_allocation_sample_now, _cintf_vmprof_report_minor_gc]
     REPLACED += [_get_first_sample_offset]
@@ -395,7 +416,9 @@ llop.gc_gcfuzz.opname = "gc_gcfuzz"
 # Objects.
 
 GCREF = llmemory.GCREF
-NODES = lltype.GcStruct("gcfuzz_node", ("x", Signed), ("prev", GCREF), ("next", GCREF))
+NODE_FIELDS = (("x", Signed), ("prev", GCREF), ("next", GCREF))
+NODES = lltype.GcStruct("gcfuzz_node", *NODE_FIELDS)
+DESTRUCTIBLES = lltype.GcStruct("gcfuzz_destructible", *NODE_FIELDS, rtti=True)
 ARRAYS = lltype.GcArray(GCREF)
 CHARACTERS = lltype.Array(lltype.Char, hints={"immutable": True, "extra_item_after_alloc": 1})
 STRINGS = lltype.GcStruct("gcfuzz_string", ("hash", Signed), ("chars", CHARACTERS))
@@ -427,6 +450,35 @@ def allocate_node(number, nonmovable):
     node = lltype.malloc(NODES, nonmovable=True) if nonmovable else lltype.malloc(NODES)
     node.x = number
     keep(node)
+
+
+def allocate_destructible():
+    node = lltype.malloc(DESTRUCTIBLES)
+    node.x = new_destructor()
+    keep(node)
+
+
+def call_destructor(node):
+    destroyed(node.x)
+
+
+class Queue(rgc.FinalizerQueue):
+    """It is emptied by an action."""
+
+    def finalizer_trigger(self):
+        """The queue is not empty."""
+
+
+QUEUE = Queue()
+
+
+def run_finalizers():
+    tag = rgc.FinalizerQueue._get_tag(QUEUE)
+    while True:
+        obj = llop.gc_fq_next_dead(GCREF, tag)
+        if not obj:
+            break
+        taken(llmemory.cast_ptr_to_adr(obj))
 
 
 def allocate_string(length, nonmovable):
@@ -512,7 +564,9 @@ def reference_in(slot):
 
 
 def carry_out(action):
-    if action == ActionCode.allocate_node:
+    if action == ActionCode.allocate_node and field(FieldCode.destructor) >= 0:
+        allocate_destructible()
+    elif action == ActionCode.allocate_node:
         allocate_node(field(FieldCode.number), field(FieldCode.nonmovable) == 1)
     elif action == ActionCode.allocate_string:
         allocate_string(field(FieldCode.length), field(FieldCode.nonmovable) == 1)
@@ -553,6 +607,12 @@ def carry_out(action):
         llop.gc_unpin(Void, object_in(field(FieldCode.root)))
     elif action == ActionCode.add_memory_pressure:
         llop.gc_gcfuzz(Void, PRESSURE, field(FieldCode.extra_bytes), 0)
+    elif action == ActionCode.register_finalizer:
+        llop.gc_gcfuzz(Void, FINALIZER, field(FieldCode.number), field(FieldCode.root))
+    elif action == ActionCode.unregister_finalizer:
+        rgc.may_ignore_finalizer(object_in(field(FieldCode.root)))
+    elif action == ActionCode.run_finalizers:
+        run_finalizers()
     elif action == ActionCode.collect_minor:
         llop.gc__collect(Void, -1)
     elif action == ActionCode.collect_progress:
@@ -579,7 +639,11 @@ def carry_out_sampling(action):
 
 def prepare():
     """Show the types and the prebuilt objects to C, and leave an empty heap."""
+    rgc.register_custom_light_finalizer(DESTRUCTIBLES, lambda: call_destructor)
     node, string = lltype.malloc(NODES), lltype.malloc(STRINGS, 0)
+    destructible = lltype.malloc(DESTRUCTIBLES)
+    destructible.x = 0
+    show_type(DESTRUCTIBLE, destructible)
     weakref = llop.weakref_create(llmemory.WeakRefPtr, node)
     show_type(NODE, node)
     show_type(STRING, string)
@@ -623,7 +687,7 @@ def entry_point(_):
             answer(NULL_SLOT)
 
 
-for function in (prepare, reserve_roots, carry_out, run_callback):
+for function in (prepare, reserve_roots, carry_out, run_callback, run_finalizers):
     function._dont_inline_ = True
 
 

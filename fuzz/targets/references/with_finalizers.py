@@ -16,9 +16,20 @@ from fuzz.targets.references.collector import CARRY_OUT, KINDS, OBSERVES, Refere
 from gcmodel import Configuration, Parts
 from gcmodel.collector.finalizing import FinalizingHeap, FinalizingParts
 
-PROMISE = Finalizers(order="referrer_first", cycles="first_registered", weak="cleared_before")
+PROMISE = Finalizers(
+    order="referrer_first", cycles="first_registered", weak="cleared_before", destructors=True
+)
 EPHEMERON = KindLayout(type_index=5, fixed_bytes=24)
+
+
+def _allocate_node(heap: FinalizingHeap, each: actions.AllocateNode) -> tuple[int, int | None]:
+    if each.destructor is None:
+        return heap.allocate_node(each.number, each.nonmovable)
+    return heap.allocate_destructible(each.number, each.destructor)
+
+
 DEATHS: Mapping[type[Action], Callable[[FinalizingHeap, Any], Any]] = {
+    actions.AllocateNode: _allocate_node,
     actions.RegisterFinalizer: lambda heap, each: heap.register_finalizer(each.root, each.number),
     actions.UnregisterFinalizer: lambda heap, each: heap.unregister_finalizer(each.root),
     actions.RunFinalizers: lambda heap, each: heap.run_finalizers(each.keep),

@@ -247,6 +247,7 @@ FULL, RUN, KEEP, RESURRECT = (
     do.Resurrect(0),
 )
 DEAD = [NODE, FINALIZER, do.Free(0), FULL]
+DESTRUCTIBLE = do.AllocateNode(0, destructor=7)
 CHAIN = [NODE, NODE, NODE, *[do.AllocateEphemeron(each, each + 1) for each in (0, 1, 2)]]
 OF_DEATHS: dict[str, tuple[list[Action], list[Action]]] = {
     "finalizer_of_old_object": ([NODE, MINOR, FINALIZER], [NODE, FINALIZER]),
@@ -256,6 +257,8 @@ OF_DEATHS: dict[str, tuple[list[Action], list[Action]]] = {
         [NODE, STRING, do.Pin(1), FINALIZER],
     ),
     "finalizer_of_resurrected_object": ([*DEAD, KEEP, RESURRECT, AGAIN], [NODE, FINALIZER, AGAIN]),
+    "finalizer_beside_destructor": ([DESTRUCTIBLE, FINALIZER], [NODE, FINALIZER]),
+    "destructor_called": ([DESTRUCTIBLE, do.Free(0), FULL, RUN], [*DEAD, RUN]),
     "finalizer_ran": ([*DEAD, RUN], [NODE, FINALIZER, do.Free(0), RUN]),
     "several_finalizers_ran": ([*DEAD, *DEAD[:1], AGAIN, do.Free(0), FULL, RUN], [*DEAD, RUN]),
     "resurrected_while_marking": ([*DEAD, KEEP, STEP, RESURRECT], [*DEAD, KEEP, RESURRECT]),

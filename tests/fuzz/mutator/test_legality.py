@@ -217,6 +217,10 @@ A_FINALIZER = do.RegisterFinalizer(NODE, 7)
         ((), A_FINALIZER, None),
         ((A_FINALIZER,), do.RegisterFinalizer(NODE, 8), None),
         ((A_FINALIZER,), A_FINALIZER, "there was a finalizer with the number 7"),
+        ((), do.AllocateNode(0, destructor=7), None),
+        ((A_FINALIZER,), do.AllocateNode(0, destructor=7), "there was a finalizer with the numb"),
+        ((do.AllocateNode(0, destructor=7),), A_FINALIZER, "there was a finalizer with the number"),
+        ((), do.AllocateNode(0, True, 7), "the node cannot have a destructor"),
         ((), do.RegisterFinalizer(ARRAY, 0), "root 2 is a array; it must be a node"),
         ((do.LoadPrebuilt(0),), do.RegisterFinalizer(5, 0), "a prebuilt object cannot have a"),
         ((A_FINALIZER,), do.Resurrect(7), "no object is kept whose finalizer has the number 7"),
@@ -232,6 +236,28 @@ def test_a_finalizer_has_a_new_number_and_a_node(
     follow(shadow, do.AllocateWeakref(NODE), do.AllocateArray(0), *before)
     assert (why_illegal(action, finalizing, shadow) or "").startswith(problem or "")
     assert (why_illegal(action, finalizing, shadow) is None) == (problem is None)
+
+
+def test_a_contract_may_exclude_destructors_and_so_may_the_size_of_a_node(
+    finalizing: Contract,
+) -> None:
+    without = attrs.evolve(finalizing, finalizers=Finalizers())
+    layout = attrs.evolve(finalizing.layout, large_object_bytes=32)
+    action, problem = do.AllocateNode(0, destructor=7), "the node cannot have a destructor"
+    for contract in (without, attrs.evolve(finalizing, layout=layout)):
+        assert why_illegal(action, contract, Shadow(contract)) == problem
+        assert why_illegal(do.AllocateNode(0), contract, Shadow(contract)) is None
+
+
+@pytest.mark.parametrize(("unregistering", "is_legal"), [("present", True), ("all", False)])
+def test_taking_finalizers_back_may_exclude_later_ones(
+    unregistering: Literal["present", "all"], is_legal: bool, finalizing: Contract
+) -> None:
+    contract = attrs.evolve(finalizing, finalizers=Finalizers(unregistering=unregistering))
+    shadow = Shadow(contract)
+    follow(shadow, do.AllocateNode(0), do.AllocateNode(1), do.UnregisterFinalizer(NODE))
+    assert (why_illegal(A_FINALIZER, contract, shadow) is None) == is_legal
+    assert why_illegal(do.RegisterFinalizer(1, 7), contract, shadow) is None
 
 
 @pytest.mark.parametrize(("keep", "is_legal"), [(True, True), (False, False)])

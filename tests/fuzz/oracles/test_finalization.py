@@ -15,6 +15,7 @@ from fuzz.protocol.actions import (
     AllocateWeakref,
     CollectFull,
     CollectMinor,
+    CollectStep,
     Free,
     ReadEphemeron,
     ReadWeakref,
@@ -52,6 +53,74 @@ def judge(contract: Contract, *steps: Step) -> str | None:
     except Mismatch as mismatch:
         return mismatch.why
     return None
+
+
+HELD: list[Step] = [
+    *(AllocateNode(0, destructor=5), NODE, RegisterFinalizer(1, 0), Write(1, 0, 0)),
+    *(Free(0), Free(0)),
+]
+"""A dead node with a finalizer refers to one with a destructor."""
+
+
+@pytest.mark.parametrize("collection", [MINOR, FULL])
+def test_a_destructor_is_called_once_when_a_collection_has_found_its_object_dead(
+    collection: Action, finalizing: Contract
+) -> None:
+    steps: list[Step] = [AllocateNode(0, destructor=5), Free(0)]
+    assert "was alive" in (judge(finalizing, *steps, (RUN, [5])) or "")
+    assert judge(finalizing, *steps, collection, (RUN, [5])) is None
+    why = judge(finalizing, *steps, collection, (RUN, [5]), collection, (RUN, [5]))
+    assert why == "5 has run, or was never registered"
+    assert "has run" in (judge(finalizing, *steps, collection, (RUN, [5, 5])) or "")
+
+
+def test_a_destructor_is_called_within_the_promised_number_of_full_collections(
+    finalizing: Contract,
+) -> None:
+    steps: list[Step] = [AllocateNode(0, destructor=5), MINOR, Free(0), MINOR, FULL]
+    assert judge(finalizing, *steps, (RUN, [])) == "after 1 full collection"
+    for within, why in ((2, None), (0, None)):
+        assert judge(promising(finalizing, within=within), *steps, (RUN, [])) is why
+    later = promising(finalizing, within=2)
+    assert judge(later, *steps, (RUN, []), FULL, (RUN, [])) == "after 2 full collections"
+
+
+def test_a_destructor_is_not_called_while_its_object_is_alive(finalizing: Contract) -> None:
+    steps: list[Step] = [AllocateNode(0, destructor=5), FULL]
+    assert judge(finalizing, *steps, (RUN, [])) is None
+    assert judge(finalizing, *steps, (RUN, [5])) == "node #1 was alive at each collection"
+
+
+def test_a_destructor_waits_for_the_finalizers_that_keep_its_object(finalizing: Contract) -> None:
+    assert judge(finalizing, *HELD, FULL, (RUN, [0])) is None
+    assert judge(finalizing, *HELD, FULL, (RUN, [5, 0])) == "node #1 was alive at each collection"
+    run = [*HELD, FULL, (RUN, [0]), FULL]
+    assert judge(finalizing, *run, (RUN, [5])) is None
+    assert judge(finalizing, *run, (RUN, [])) == "after 1 full collection"
+    kept = [*HELD, FULL, (KEEP, [0]), FULL]
+    assert judge(finalizing, *kept, (RUN, [])) is None
+    assert judge(finalizing, *kept, (RUN, [5])) == "node #1 was alive at each collection"
+
+
+def test_a_destructor_waits_for_nothing_where_objects_with_finalizers_are_dead(
+    finalizing: Contract,
+) -> None:
+    contract = promising(finalizing, order="none", cycles="any", objects="dead")
+    assert judge(contract, *HELD, FULL, (RUN, [5, 0])) is None
+    assert judge(contract, *HELD, FULL, (RUN, [0])) == "after 1 full collection"
+
+
+def test_taking_finalizers_back_leaves_the_destructor(finalizing: Contract) -> None:
+    steps = [AllocateNode(0, destructor=5), UnregisterFinalizer(0), Free(0), FULL]
+    assert judge(finalizing, *steps, (RUN, [5])) is None
+    assert judge(finalizing, *steps, (RUN, [])) == "after 1 full collection"
+
+
+def test_a_weak_reference_is_cleared_before_the_destructor_is_called(finalizing: Contract) -> None:
+    steps: list[Step] = [AllocateNode(0, destructor=5), MINOR, AllocateWeakref(0), Free(0)]
+    called = [*steps, CollectStep(), (RUN, [5])]
+    assert judge(finalizing, *called, (ReadWeakref(0), False)) is None
+    assert judge(finalizing, *called, (ReadWeakref(0), True)) == "its object did not survive"
 
 
 def promising(contract: Contract, **promises: Any) -> Contract:

@@ -167,6 +167,11 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ),
     (LIMITED, {"batch": True}, "batch cannot be true with exhaustion"),
     (LIMITED, {"exhaustion": Exhaustion(0)}, "exhaustion.heap_bytes_max is 0; it must be at le"),
+    (
+        PLAIN,
+        {"actions": ("allocate_node",), "finalizers": Finalizers(destructors=True)},
+        "destructors in finalizers need run_finalizers in actions",
+    ),
     (PLAIN, {"observes": ("sample",)}, "observes lists 'sample', which is unknown; did you mean `"),
     (PLAIN, {"promises": ("memories",)}, "promises lists 'memories', which is unknown; did you me"),
     (PLAIN, {"kinds": {"tuple": KindLayout(1, 16)}}, "layout.kinds lists 'tuple', which is unknow"),

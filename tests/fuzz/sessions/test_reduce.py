@@ -238,6 +238,14 @@ def test_a_write_that_makes_a_later_one_legal_stays() -> None:
     assert reduced(target, *objects, Write(0, 0, 1), *needed).actions == (*objects, *needed)
 
 
+def test_a_destructor_that_does_not_matter_is_left_out() -> None:
+    target = make_target(KNOWN_BUGS["pending-not-rooted"].target)
+    dies = RegisterFinalizer(0, 0), Free(0), CollectFull(), CollectFull()
+    failure = run_actions(target, {}, [AllocateNode(0, destructor=1), *dies])
+    assert failure is not None
+    assert reduce_failure(target, failure).actions[:3] == (AllocateNode(0), *dies[:2])
+
+
 # Replacing actions.
 
 

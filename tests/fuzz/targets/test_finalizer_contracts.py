@@ -19,12 +19,16 @@ from fuzz.protocol.actions import (
     AllocateWeakref,
     CheckHeap,
     CollectFull,
+    CollectMinor,
     Free,
+    Read,
+    ReadNumber,
     ReadWeakref,
     RegisterFinalizer,
     Resurrect,
     RunFinalizers,
     Write,
+    WriteNumber,
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import FullTarget
@@ -35,10 +39,13 @@ OF_PYPY: Mapping[str, Mapping[str, Any]] = {
     "order": {"order": "reverse_registration", "cycles": "any"},
     "cycles": {"cycles": "never"},
     "weak": {"weak": "cleared_after"},
+    "destructors": {"objects": "dead"},
 }
+OF_INCMINIMARK = {**OF_PYPY, "unregistering": {"unregistering": "present"}}
 MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "reference-finalizers": OF_PYPY,
-    "incminimark-finalizers": OF_PYPY,
+    "incminimark-finalizers": OF_INCMINIMARK,
+    "incminimark-c-finalizers": OF_INCMINIMARK,
     "go-finalizers": {
         "order": {"order": "none"},
         "cycles": {"cycles": "any"},
@@ -68,6 +75,7 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 ACTIONS = {
     "reference-finalizers": 5000,
     "incminimark-finalizers": 3000,
+    "incminimark-c-finalizers": 20_000,
     "go-finalizers": 5000,
     "ocaml-finalizers": 5000,
     "dotnet-finalizers": 2000,
@@ -105,10 +113,16 @@ def test_without_a_mistake_the_session_has_no_failure(name: str) -> None:
 def test_a_mistake_in_the_contract_is_found(name: str, mistake: str) -> None:
     failure = first_failure(with_mistake(name, MISTAKES[name][mistake]), ACTIONS[name])
     assert failure is not None
-    assert failure.oracle in {"finalization", "heap"}
+    assert failure.oracle in {"finalization", "heap", "memory"}
 
 
-@pytest.mark.parametrize("name", ["reference-finalizers", "incminimark-finalizers"])
+OF_PYPY_S_DESIGN = (
+    *("reference-finalizers", "incminimark-finalizers"),
+    pytest.param("incminimark-c-finalizers", marks=pytest.mark.slow),
+)
+
+
+@pytest.mark.parametrize("name", OF_PYPY_S_DESIGN)
 def test_finalizers_run_in_order_and_a_resurrected_object_is_whole(name: str) -> None:
     """Node 1 refers to node 0, and both to nothing else."""
     actions = [
@@ -122,6 +136,28 @@ def test_finalizers_run_in_order_and_a_resurrected_object_is_whole(name: str) ->
     answers = [*run.answers]
     assert [answers[number].finalized for number in (10, 12)] == [[1], [0]]
     assert [each.alive for each in answers[15:17]] == [False, False]
+
+
+@pytest.mark.parametrize("name", OF_PYPY_S_DESIGN)
+def test_a_destructor_is_called_when_neither_the_mutator_nor_a_finalizer_keeps_its_node(
+    name: str,
+) -> None:
+    """Node 0 dies young, and node 1 after the finalizer of node 2, which refers to it, has run."""
+    actions = [
+        *(AllocateNode(3, destructor=7), AllocateNode(4, destructor=8), AllocateNode(5)),
+        *(RegisterFinalizer(2, 9), Write(2, 0, 1), WriteNumber(1, 6), Free(0), CollectMinor()),
+        *(RunFinalizers(), ReadNumber(0), Free(0), Free(0), CollectFull(), RunFinalizers(True)),
+        *(Resurrect(9), Read(0, 0), ReadNumber(1), Free(0), Free(0), CollectFull()),
+        *(RunFinalizers(), CollectFull(), RunFinalizers()),
+    ]
+    run, failure = run_through(installed(name), {}, actions, RERUN_ORACLES.values())
+    assert failure is None
+    finalized = [
+        answer.finalized
+        for action, answer in zip(actions, run.answers, strict=True)
+        if isinstance(action, RunFinalizers)
+    ]
+    assert finalized == [[7], [9], [], [8]]
 
 
 def test_ocaml_calls_the_last_registered_finalizer_first() -> None:

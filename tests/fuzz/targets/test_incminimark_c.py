@@ -71,8 +71,8 @@ def options() -> TargetOptions:
     return options_for("incminimark-c")
 
 
-def stock(options: TargetOptions, *without: str) -> FullTarget:
-    return full(make_target("incminimark-c", attrs.evolve(options, without=without)))
+def stock(options: TargetOptions, *without: str, name: str = "incminimark-c") -> FullTarget:
+    return full(make_target(name, attrs.evolve(options, without=without)))
 
 
 def known_failure(name: str) -> tuple[Path, Trace]:
@@ -184,10 +184,13 @@ class Recording(Changed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", ["1", "2", "3", "4", "5"])
-def test_both_collectors_answer_alike(seed: str, options: TargetOptions) -> None:
-    recording = Recording(stock(options, *WITH_FINDINGS))
-    assert first_failure(recording, 10_000, seed) is None
-    untranslated = full(make_target("incminimark", options))
+@pytest.mark.parametrize(("more", "actions"), [("", 10_000), ("-finalizers", 5000)])
+def test_both_collectors_answer_alike(
+    more: str, actions: int, seed: str, options: TargetOptions
+) -> None:
+    recording = Recording(stock(options, *WITH_FINDINGS, name=f"incminimark-c{more}"))
+    assert first_failure(recording, actions, seed) is None
+    untranslated = full(make_target(f"incminimark{more}", options))
     for configuration, steps in recording.traces:
         config = {**configuration, **UNTRANSLATED}
         config.pop("shipped_constants", None)

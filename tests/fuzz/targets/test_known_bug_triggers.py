@@ -108,6 +108,7 @@ DEAD = [NODE, RegisterFinalizer(0, 0), Free(0), FULL]
 RUN, KEEP = RunFinalizers(), RunFinalizers(keep=True)
 TWO = [NODE, NODE, RegisterFinalizer(0, 0), RegisterFinalizer(1, 1)]
 BOTH_FREED = [Free(0), Free(0)]
+DESTRUCTIBLE = AllocateNode(0, destructor=0)
 WEAK = AllocateWeakref(0)
 KEPT_WEAKREF = [NODE, RegisterFinalizer(0, 0), WEAK, Write(0, 0, 1), Free(0), Free(0), FULL]
 """Only a node whose finalizer is pending has a weak reference, to itself."""
@@ -224,6 +225,8 @@ TRIGGERS: dict[str, Scenario] = {
         RUN,
     ],
     "finalizer-table-not-updated": [*DEAD[:2], FULL],
+    "destructor-of-kept-object": [DESTRUCTIBLE, RegisterFinalizer(0, 1), Free(0), FULL, RUN],
+    "destructor-lost-in-promotion": [DESTRUCTIBLE, MINOR, Free(0), FULL, RUN],
     "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, RUN, ReadWeakref(0)],
     "exhausted-by-garbage": [*OLD_STRING, AllocateString(620)],
     "limit-never-compared": [SMALL_HEAP, STRING, AllocateString(8), FULL],
@@ -456,6 +459,10 @@ NEAR_MISSES: dict[str, Scenario] = {
     "exhaustion-drops-pending": [*DEAD, RUN, FULL_HEAP, RUN],
     "exhaustion-ends-in-sweep": [AllocateString(840)],
     "exhausted-allocation-counts": [EVERY_8, AllocateString(840)],
+    # It has no finalizer.
+    "destructor-of-kept-object": [DESTRUCTIBLE, Free(0), FULL, RUN],
+    # It dies young.
+    "destructor-lost-in-promotion": [DESTRUCTIBLE, Free(0), FULL, RUN],
     # The finalizer has not run.
     "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, ReadWeakref(0)],
     # The object is alive.

@@ -79,6 +79,31 @@ def test_a_finalizer_that_is_taken_back_is_not_called(heap: FinalizingHeap, is_o
     assert runs(heap) == [[]] * 4
 
 
+@pytest.mark.parametrize("collections", [0, 1, 2])
+def test_a_destructor_is_called_once_when_its_object_is_dead(
+    heap: FinalizingHeap, collections: int
+) -> None:
+    """Young ones are called last in, first out, and old ones in turn."""
+    for number in range(3):
+        heap.allocate_destructible(number, number)
+    for _ in range(collections):
+        heap.collect_minor()
+    assert heap.run_finalizers(keep=False) == []
+    heap.roots.clear()
+    assert runs(heap) == [[0, 1, 2] if collections else [2, 1, 0], [], [], []]
+
+
+def test_a_destructor_is_not_called_while_a_finalizer_keeps_its_object(
+    heap: FinalizingHeap,
+) -> None:
+    heap.allocate_destructible(0, 7)
+    heap.allocate_node(1)
+    heap.register_finalizer(1, 0)
+    heap.write(1, 0, 0)
+    heap.roots.clear()
+    assert runs(heap) == [[0], [7], [], []]
+
+
 def test_a_minor_collection_keeps_an_object_with_a_finalizer_and_what_it_refers_to(
     heap: FinalizingHeap,
 ) -> None:
