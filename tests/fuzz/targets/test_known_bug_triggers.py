@@ -118,8 +118,8 @@ CHAIN = [AllocateEphemeron(each, each + 1) for each in (2, 1, 0)]
 FULL_HEAP = AllocateString(872)
 """With the half of a nursery that is reserved, its 904 bytes exceed the limit, 1024 bytes."""
 SMALL_HEAP = {"nursery_bytes": 64, "heap_nurseries": 1}
-OLD_STRING = [AllocateString(400), FULL, Free(0)]
-"""A string of 432 bytes that is dead and not freed."""
+OLD_STRINGS = [AllocateString(200), AllocateString(400), FULL, Free(1)]
+"""A string of 232 bytes, and one of 432 that is dead and not freed."""
 
 TRIGGERS: dict[str, Scenario] = {
     "disable-before-enable": [OFF],
@@ -228,7 +228,7 @@ TRIGGERS: dict[str, Scenario] = {
     "destructor-of-kept-object": [DESTRUCTIBLE, RegisterFinalizer(0, 1), Free(0), FULL, RUN],
     "destructor-lost-in-promotion": [DESTRUCTIBLE, MINOR, Free(0), FULL, RUN],
     "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, RUN, ReadWeakref(0)],
-    "exhausted-by-garbage": [*OLD_STRING, AllocateString(620)],
+    "exhausted-by-garbage": [*OLD_STRINGS, AllocateString(400)],
     "limit-never-compared": [SMALL_HEAP, STRING, AllocateString(8), FULL],
     "exhaustion-drops-pending": [*DEAD, FULL_HEAP, RUN],
     "exhaustion-ends-in-sweep": [FULL_HEAP],
@@ -452,8 +452,8 @@ NEAR_MISSES: dict[str, Scenario] = {
     ],
     # It does not move.
     "finalizer-table-not-updated": [OUTSIDE, *DEAD[1:2], FULL],
-    # What is in use is still less than the limit.
-    "exhausted-by-garbage": [*OLD_STRING, AllocateString(560)],
+    # There is room without a collection.
+    "exhausted-by-garbage": [*OLD_STRINGS, AllocateString(300)],
     "limit-never-compared": [SMALL_HEAP, STRING, STRING, FULL],
     # The queue is empty when memory is exhausted.
     "exhaustion-drops-pending": [*DEAD, RUN, FULL_HEAP, RUN],
