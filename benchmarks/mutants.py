@@ -43,6 +43,7 @@ MODULES = {
     "memory.layout memory.nursery memory.objects sampling.slow_path",
     "reference-finalizers": "collector.destructors collector.ephemerons collector.finalizers "
     "collector.finalizing",
+    "reference-exhaustion": "collector.limited",
     "reference reference-geometric": "sampling.sample_point",
     "reference reference-dotnet": "sampling.sampler",
     "reference-dotnet reference-dotnet-document": "sampling.contexts",

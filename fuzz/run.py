@@ -17,6 +17,7 @@ from fuzz.descriptions import describe, describe_error
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Situation
 from fuzz.mutator.legality import may_be_sent_ahead, while_legal, why_illegal
+from fuzz.mutator.occupancy import as_exhausted
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch, RerunOracle
 from fuzz.oracles.excluded import judged_part
@@ -54,6 +55,8 @@ class Failure:
     """The fields that no oracle judged in this trace."""
     started_with: tuple[str, ...] = ()
     """The options with which the target was started, if it reports them."""
+    exhausted: tuple[int, ...] = attrs.field(default=(), eq=False, repr=False)
+    """The places of the actions that were exhausted, and appended no slot."""
     complaint: str = attrs.field(default="", eq=False, repr=False)
     """What a program that broke wrote on standard error."""
     traceback: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
@@ -114,6 +117,8 @@ class Reaching:
     configuration: dict[str, int]
     actions: tuple[Action, ...]
     probe: str
+    exhausted: tuple[int, ...] = attrs.field(default=(), eq=False, repr=False)
+    """See Failure."""
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -162,6 +167,7 @@ class Run:
         self.bench = Bench(self.contract, self.excluded)
         self.situation = Situation(self.contract, self.bench)
         self.actions: list[Action] = []
+        self.exhausted: list[int] = []
         self.last = Observation()
         """The observation of the last action."""
         self.answered = 0
@@ -201,13 +207,16 @@ class Run:
         checkpoint()
         self.last = observation = self._perform(action)
         self.answered += 1
+        if observation.exhausted:
+            self.exhausted.append(self.answered - 1)
         bench.judge(action, observation)
         if self._keeps_answers:
             self._keep(observation)
         if probes is not None:
             probes.watch(action, observation, bench, before, pending)
             if probes.wanted is not None and probes.counts[probes.wanted]:
-                trace = Reaching(self.configuration, tuple(self.actions), probes.wanted)
+                reached = self.configuration, tuple(self.actions), probes.wanted
+                trace = Reaching(*reached, tuple(self.exhausted))
                 raise ProbeReached(trace)
         self.situation.phase = observation.state
         if observation.graph is not None:
@@ -263,6 +272,7 @@ class Run:
             actions=tuple(self.actions),
             excluded=self.excluded,
             started_with=self.contract.started_with,
+            exhausted=tuple(self.exhausted),
             complaint=self._target.complaint,
             traceback=self._target.traceback,
             earlier=self._earlier,
@@ -281,7 +291,9 @@ def _depends_on_collections(run: Run) -> bool:
     """Whether collections that are not promised have decided what is legal or read."""
     if "collections" in run.contract.promises:
         return False
-    return any(isinstance(action, Resurrect | ReadEphemeron) for action in run.actions)
+    return run.contract.exhaustion is not None or any(
+        isinstance(action, Resurrect | ReadEphemeron) for action in run.actions
+    )
 
 
 def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
@@ -303,7 +315,8 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     shadow = Shadow(run.contract)
     each_action = zip(run.actions, changed, run.answers, strict=True)
     for number, (action, instead, first) in enumerate(each_action, 1):
-        shadow.follow(action, first.minors, first.finalized)
+        followed = as_exhausted(action, run.contract.exhaustion) if first.exhausted else action
+        shadow.follow(followed, first.minors, first.finalized)
         if instead is None:
             continue
         if first.graph == RIGHT_GRAPH:

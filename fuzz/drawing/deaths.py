@@ -18,7 +18,7 @@ NODES_MAX = 4
 CHAIN_MAX = 4
 
 
-def _collected(mutator: ScenarioMutator, choices: Choices) -> Scenario:
+def collected(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """Nothing, or a minor collection, some steps of a major one, or a full collection."""
     match choices.below(5):
         case 1:
@@ -45,11 +45,11 @@ def objects_with_finalizers_die(mutator: ScenarioMutator, choices: Choices) -> S
         if choices.one_in(4) and mutator.supports("allocate_weakref"):
             weakrefs.append((yield from mutator.new(mutator.weakref(nodes[-1]))))
         if choices.one_in(4):
-            yield from _collected(mutator, choices)
+            yield from collected(mutator, choices)
     for _ in range(choices.between(0, 2 * len(nodes))):
         yield mutator.write(choices.pick(nodes), choices.pick([*nodes, *weakrefs]))
     if choices.one_in(3):
-        yield from _collected(mutator, choices)
+        yield from collected(mutator, choices)
     if choices.one_in(8) and mutator.supports("unregister_finalizer"):
         yield actions.UnregisterFinalizer(mutator.slot(choices.pick(nodes)))
     if choices.one_in(4):
@@ -69,11 +69,11 @@ def weakref_is_resurrected(mutator: ScenarioMutator, choices: Choices) -> Scenar
         if choices.one_in(3):
             yield from _registered(mutator, target)
     weakref = yield from mutator.new(mutator.weakref(target))
-    yield from _collected(mutator, choices)
+    yield from collected(mutator, choices)
     yield mutator.write(holder, weakref)
     for obj in dict.fromkeys((weakref, target, holder)):
         yield mutator.free(obj)
-    yield from _collected(mutator, choices)
+    yield from collected(mutator, choices)
     yield actions.CollectFull()
     yield actions.RunFinalizers(keep=True)
     for number in [*mutator.situation.bench.shadow.finalizers.kept]:
@@ -88,7 +88,7 @@ def _dead_are_finalized(
 ) -> Scenario:
     """Again and again, collections find some dead, and their finalizers run or wait."""
     for _ in range(choices.between(1, 4)):
-        yield from _collected(mutator, choices)
+        yield from collected(mutator, choices)
         for weakref in weakrefs:
             yield from mutator.if_legal(partial(mutator.read_weakref, weakref))
         if choices.one_in(3):
@@ -135,7 +135,7 @@ def ephemerons_form_a_chain(mutator: ScenarioMutator, choices: Choices) -> Scena
     for number in range(choices.between(2, CHAIN_MAX)):
         chain.append((yield from mutator.new(actions.AllocateNode(number))))
         if choices.one_in(4):
-            yield from _collected(mutator, choices)
+            yield from collected(mutator, choices)
     pairs = [*pairwise(chain)]
     if choices.one_in(2):
         pairs.reverse()
@@ -157,6 +157,6 @@ def ephemerons_form_a_chain(mutator: ScenarioMutator, choices: Choices) -> Scena
 def _read_after_collection(
     mutator: ScenarioMutator, choices: Choices, ephemerons: list[ShadowObject]
 ) -> Scenario:
-    yield from _collected(mutator, choices)
+    yield from collected(mutator, choices)
     for ephemeron in ephemerons:
         yield actions.ReadEphemeron(mutator.slot(ephemeron))

@@ -12,6 +12,7 @@ from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.drawing.scenarios import next_of, roots_are_freed, scenarios_for
 from fuzz.mutator.legality import why_illegal
+from fuzz.mutator.occupancy import why_too_often
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Range, Setting
@@ -70,15 +71,23 @@ def draw_action(
 
 def _draw_by_rule(situation: Situation, menu: Sequence[Rule], choices: Choices) -> Action:
     for _ in range(TRIES_MAX):
-        rule = menu[choices.below(len(menu))]
-        subjects = rule.subjects(situation)
-        if subjects:
-            return rule.draw_for(situation, choices, subjects)
+        action = drawn_by(menu[choices.below(len(menu))], situation, choices)
+        if action is not None:
+            return action
     for rule in rules_for(situation.contract):
-        subjects = rule.subjects(situation)
-        if subjects:
-            return rule.draw_for(situation, choices, subjects)
+        action = drawn_by(rule, situation, choices)
+        if action is not None:
+            return action
     raise NothingLegalError
+
+
+def drawn_by(rule: Rule, situation: Situation, choices: Choices) -> Action | None:
+    """An action that the rule draws; None if it has no subjects, or too little memory is left."""
+    subjects = rule.subjects(situation)
+    if not subjects:
+        return None
+    action = rule.draw_for(situation, choices, subjects)
+    return None if why_too_often(action, situation.contract, situation.bench.shadow) else action
 
 
 def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:

@@ -64,6 +64,12 @@ class Moment:
         return dest.age is into and any(obj.age is Age.YOUNG for obj in filter(None, copied))
 
     @property
+    def times_exhausted(self) -> int:
+        """How often an action was exhausted."""
+        occupancy = self.shadow.occupancy
+        return 0 if occupancy is None else occupancy.exhausted
+
+    @property
     def has_had_finalizer(self) -> bool:
         """Whether a finalizer of the object of the action has run."""
         table, obj = self.shadow.finalizers, self.root()
@@ -178,6 +184,21 @@ _OF_REPORTS: Group = {
     "sampled_object_weakly_referenced": _ask(
         lambda m: any(obj in m.shadow.weak_targets for obj in m.pending), "allocate_weakref"
     ),
+}
+# About an action that was exhausted,
+_OF_EXHAUSTED: Group = {
+    "allocation_exhausted": _ask(lambda m: m.action.allocates),
+    "collection_exhausted": _ask(lambda m: not m.action.allocates, "collections exhausted"),
+    "exhausted_beside_finalizer": _ask(
+        lambda m: bool(m.shadow.finalizers.waiting), "register_finalizer"
+    ),
+    "exhausted_while_sampling": _ask(lambda m: m.before.is_on, "enable_sampling"),
+    "exhausted_again": _ask(lambda m: m.times_exhausted > 1, "exhausted often"),
+}
+# or that allocates after one was.
+_OF_RECOVERED: Group = {
+    "allocated_after_exhaustion": _ask(lambda m: True),
+    "sampled_after_exhaustion": _ask(lambda m: m.samples > 0, "samples"),
 }
 _OF_ACTIONS: dict[tuple[type[Action], ...], Group] = {
     (actions.Realloc,): {
@@ -321,6 +342,8 @@ _GROUPS: tuple[tuple[tuple[type[Action], ...], str, Group], ...] = (
     (_BLOCKS, "samples", _OF_BLOCKS),
     *((after, "", group) for after, group in _OF_ACTIONS.items()),
     (tuple(NAMES), "reports", _OF_REPORTS),
+    (_OBJECTS, "exhausted", _OF_EXHAUSTED),
+    (_OBJECTS, "exhausted", _OF_RECOVERED),
 )
 _CONCERNED = (
     *("add_memory_pressure", "allocate_old_string", "allocate_weakref", "copy_array", "fork"),
@@ -368,7 +391,7 @@ def _needs_in_state(action: str, is_sampling: bool) -> set[str]:
 
 def _features(contract: Contract) -> Iterator[str]:
     """What probes can need beside actions and fields."""
-    rule = contract.sampling
+    rule, exhaustion = contract.sampling, contract.exhaustion
     # Which values of a setting allow pins is unknown, but one of them may.
     may_pin = rule.pinning == "allowed" or bool(contract.settings)
     features = {
@@ -387,6 +410,8 @@ def _features(contract: Contract) -> Iterator[str]:
         "old arrays": "minors" in contract.observes or "load_prebuilt" in contract.actions,
         "pins while sampling": may_pin,
         "pins beside pending samples": may_pin or "pause_sampling" in contract.actions,
+        "collections exhausted": exhaustion and exhaustion.found_by == "major_collections",
+        "exhausted often": exhaustion and exhaustion.survivable != 1,
         **_features_of_sizes(contract),
     }
     return (name for name, is_there in features.items() if is_there)
@@ -462,6 +487,10 @@ class ProbeCounter:
             groups = _groups_of_object(observation, sampling.until_bytes[0])
         if observation.reports and pending:
             groups = (*groups, _OF_REPORTS)
+        if observation.exhausted:
+            groups = (_OF_EXHAUSTED,)
+        elif action.allocates and bench.shadow.occupancy and bench.shadow.occupancy.exhausted:
+            groups = (*groups, _OF_RECOVERED)
         if not groups:
             return
         moment = Moment(

@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
+import attrs
+
 from fuzz.drawing.deaths import (
     ephemerons_form_a_chain,
     objects_with_finalizers_die,
     weakref_is_resurrected,
 )
 from fuzz.drawing.facts import facts_meet
+from fuzz.drawing.full_heaps import heap_is_filled
 from fuzz.drawing.rules import NUMBERS, OBJECTS_MAX, SMALL_BLOCK_BYTES, Choices, Scenario, Situation
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
 from fuzz.mutator.legality import callback_length_max, why_nothing_pinned
@@ -455,6 +458,7 @@ ABOUT: Mapping[StartScenario, str] = {
 OF_RANDOM_DISTANCES = (*OF_COLLECTORS, *[kinds_alternate_in_step] * 5)
 OF_BOUNDARIES = (*OF_RANDOM_DISTANCES, *[sampling_is_on_for_moments] * 10)
 OF_BLOCKS = (blocks_alternate_in_step,)
+OF_EXHAUSTION = (heap_is_filled,) * 12
 
 
 def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
@@ -462,6 +466,9 @@ def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
 
     Late in a trace there is only the general one: short traces find simple mistakes sooner.
     """
+    if contract.exhaustion is not None:
+        others = scenarios_for(attrs.evolve(contract, exhaustion=None), is_late)
+        return (*others, *OF_EXHAUSTION)
     is_random = contract.sampling.distances == "random"
     if not contract.nursery_bytes:
         return OF_BLOCKS if is_random else ()

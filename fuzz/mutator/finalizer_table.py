@@ -99,9 +99,9 @@ class FinalizerTable:
         """The objects that are alive because their finalizers have not run."""
         return self.waiting.values() if self._keeps else ()
 
-    def attached_values(self) -> Iterable[ShadowObject | None]:
-        """The values that a minor collection keeps if their ephemerons are dead."""
-        return [each.value for each in self.ephemerons] if self._attaches else []
+    def values(self) -> Iterable[ShadowObject | None]:
+        """The values that a minor collection may keep, even if their ephemerons are dead."""
+        return [each.value for each in self.ephemerons]
 
     def clear_ephemerons(self, living: Collection[ShadowObject]) -> None:
         """After a full collection the others have no value."""

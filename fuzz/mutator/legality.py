@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+from fuzz.mutator.occupancy import why_too_often
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import BOUNDS, NAMES, SLOT_FIELDS, Action, SlotOf
@@ -37,14 +38,17 @@ def why_illegal(action: Action, contract: Contract, shadow: Shadow) -> Why:
         problem = check(action, contract, shadow)
         if problem:
             return problem
-    return None
+    return why_too_often(action, contract, shadow)
 
 
 def may_be_sent_ahead(contract: Contract) -> bool:
     """Whether the legality of actions never depends on the answers of the target.
 
-    An object can be pinned while it is young, and resurrected after its finalizer ran.
+    An object can be pinned while it is young, and resurrected after its finalizer ran. An action
+    that is exhausted appends no slot.
     """
+    if contract.exhaustion is not None:
+        return False
     pins = "pin" in contract.actions and contract.pins_max > 0
     return not pins and "run_finalizers" not in contract.actions
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import attrs
 
 from fuzz.mutator.finalizer_table import FinalizerTable
+from fuzz.mutator.occupancy import Exhausted, Occupancy
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract
@@ -102,6 +103,9 @@ class Shadow:
         self._walked: list[ShadowObject] = []
         self.weak_targets: list[ShadowObject] = []
         self.finalizers = FinalizerTable(contract.finalizers)
+        promised = contract.exhaustion
+        self._is_soft = promised is not None and promised.soft
+        self.occupancy = None if promised is None else Occupancy(contract, promised)
         self.ended_threads: set[int] = set()
         self._survivor_bytes_max = contract.survivor_bytes
         # The bytes of survivors since the last full collection.
@@ -142,6 +146,8 @@ class Shadow:
             self.finalizers.run(finalized, action.keep)
         elif minors and self.finalizers.waiting:
             self.finalizers.collected(self.reachable(), self.living())
+        if self.occupancy is not None:
+            self.occupancy.follow(self, action, minors)
 
     @classmethod
     def _effect_of(cls, kind: type[Action]) -> Callable[..., None]:
@@ -160,12 +166,15 @@ class Shadow:
     def _do_nothing(self, action: Action) -> None:
         """The action only asks, or collects only young objects."""
 
-    def _allocate(self, action: Any) -> None:  # noqa: ANN401 - any allocation
-        kind = action.kind
+    def object_of(self, action: Any) -> ShadowObject:  # noqa: ANN401 - any allocation
+        """The object that the action allocates, which is not one of the heap yet."""
         length = getattr(action, "length", 0)
         number = getattr(action, "number", length)
         nonmovable = action.old or getattr(action, "nonmovable", False)
-        obj = self._object(kind, number, length, nonmovable)
+        return self._object(action.kind, number, length, nonmovable)
+
+    def _allocate(self, action: Any) -> None:  # noqa: ANN401 - any allocation
+        kind, obj = action.kind, self.object_of(action)
         obj.origin = self._followed
         self.roots.append(obj)
         if action.old:
@@ -291,6 +300,8 @@ class Shadow:
             living = self.living()
             self.finalizers.clear_ephemerons(living)
             self.pinned = [obj for obj in self.pinned if obj in living]
+            if self._is_soft and not isinstance(action, Exhausted):
+                return
             for target in self.weak_targets:
                 if target not in living:
                     target.age = DEAD
@@ -304,7 +315,8 @@ class Shadow:
     def _collect_minor(self) -> None:
         """Young objects survive exactly when reachable from the roots or from an old object.
 
-        One with a finalizer survives too, and so do the key and the value of an ephemeron.
+        One with a finalizer survives too, and so do the key and the value of an ephemeron. The
+        value of a dead one may, if that is old from the start.
 
         An old object can refer to a young one only if it was written since the last minor
         collection, so the walk starts from these. The exception is a pinned object that survived
@@ -314,10 +326,10 @@ class Shadow:
         if self.young:
             self._age(self.roots)
             self._age(self.finalizers.keeping())
-            self._age(self.finalizers.attached_values())
+            self._age(self.finalizers.values())
             for obj in self._written:
                 self._age(obj.refs)
-            fate = OLD if self._survivors_may_overflow() else DEAD
+            fate = OLD if self._is_soft or self._survivors_may_overflow() else DEAD
             for obj in self.young:
                 if obj.age is YOUNG:
                     obj.age = OLD if obj.survived else fate

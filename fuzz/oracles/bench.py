@@ -11,6 +11,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import cast
 
+from fuzz.mutator.occupancy import as_exhausted
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.excluded import field_of, judged_contract
 from fuzz.oracles.oracle import Mismatch, Oracle, RerunOracle
@@ -50,6 +51,7 @@ class Bench:
     def __init__(self, contract: Contract, excluded: Collection[str] = ()) -> None:
         contract = judged_contract(contract, excluded)
         self._excluded = excluded
+        self._exhaustion = contract.exhaustion
         self.nursery_bytes = contract.nursery_bytes
         self.shadow = Shadow(contract)
         self.oracles = {
@@ -71,6 +73,8 @@ class Bench:
 
     def judge(self, action: Action, observation: Observation) -> None:
         """Follow the action and judge its observation. Raises a Mismatch."""
+        if observation.exhausted:
+            action = as_exhausted(action, self._exhaustion)
         self.shadow.follow(action, observation.minors, observation.finalized)
         sampling = self._sampling
         for check in self._checks:

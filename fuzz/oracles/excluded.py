@@ -14,7 +14,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import OF_PROMISES
 from fuzz.protocol.observation import FIELDS, Observation
 
-FOLLOWED = ("error", "minors", "seed", "ended", "buffer", "finalized")
+FOLLOWED = ("error", "minors", "seed", "ended", "buffer", "finalized", "exhausted")
 """All later predictions depend on these. A trace is not judged after one of them was wrong."""
 _POINTERS = ("free", "limit", "top", "sample_point")
 _TOGETHER: dict[str, tuple[str, ...]] = {

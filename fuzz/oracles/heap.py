@@ -3,13 +3,14 @@
 - A read returns what was written. An identity is constant, and no other living object has it.
 - A strongly reachable object is alive. After a full collection, any other object is dead.
 - A young object survives a minor collection if and only if the roots or an old object lead to it.
-- A weak reference dies when its object does. After more than `survivor_bytes` have survived, it may
-  live until the next full collection. An object is not dead while a finalizer keeps it. The
-  contract states whether its weak references are cleared before.
+- A weak reference dies when its object does, or, if it is soft, when memory is exhausted. After
+  more than `survivor_bytes` have survived, it may live until the next full collection. An object is
+  not dead while a finalizer keeps it. The contract states whether its weak references are cleared
+  before.
 - An ephemeron has its value while its key is alive. After a full collection with a dead key it has
   none.
 - If the contract promises collections, they happen only in actions that may collect.
-- No contract promises errors, so each error is a mismatch.
+- No contract promises errors, so each error is a mismatch. Only some actions may be exhausted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
+from fuzz.mutator.occupancy import Exhausted
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts
@@ -59,6 +61,8 @@ class HeapOracle(Oracle):
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         if observation.error is not None:
             raise self.mismatch("error", None, observation.error, WHILE_PERFORMING)
+        if observation.exhausted and not isinstance(action, Exhausted):
+            raise self.mismatch("exhausted", False, True, "the contract does not allow it here")
         if observation.minors or action.collects != "never":
             self._check_minors(action, observation.minors)
         if self._observes_order:

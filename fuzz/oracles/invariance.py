@@ -27,8 +27,8 @@ class InvarianceOracle(RerunOracle):
     def configuration(
         self, contract: Contract, configuration: Mapping[str, int], actions: Sequence[Action]
     ) -> dict[str, int] | None:
-        # Pins, callbacks and resurrections depend on collections too.
-        if contract.sampling.counting.depends_on_collections:
+        # Pins, callbacks and resurrections depend on collections too, and so does exhaustion.
+        if contract.sampling.counting.depends_on_collections or contract.exhaustion:
             return None
         if any(isinstance(action, Pin | Resurrect) or _has_callback(action) for action in actions):
             return None

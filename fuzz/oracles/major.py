@@ -3,12 +3,14 @@
     scanning -> marking -> sweeping -> finalizing -> scanning
 
 An action with n minor collections takes at most n steps. `collect_minor` takes none. A full
-collection ends in the first state. A report contains the state before the step that follows its
-minor collection. Within an action, no report and no final state is a step back.
+collection ends in the first state, and so does an action that is exhausted. A report contains the
+state before the step that follows its minor collection. Within an action, no report and no final
+state is a step back.
 """
 
 from __future__ import annotations
 
+from fuzz.mutator.occupancy import Exhausted
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Oracle
@@ -40,17 +42,18 @@ class MajorOracle(Oracle):
 
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         steps = 0
+        has_ended = action.collects == "full" or isinstance(action, Exhausted)
         if observation.reports and self._observes_reports:
             before = _minors_before_reports(observation)
             for report, minors in zip(observation.reports, before, strict=True):
                 allowed = self._states(steps, minors - 1)
                 steps = self._check("major_state", report.major_state, allowed, steps)
-        elif observation.state == self._state and action.collects != "full":
+        elif observation.state == self._state and not has_ended:
             return  # It need not take a step.
         if not self._observes_state:
             return
         allowed = self._states(steps, 0 if action.collects == "minor" else observation.minors)
-        if action.collects == "full":
+        if has_ended:
             allowed = [SCANNING]
         self._check("state", observation.state, allowed, steps)
         assert observation.state is not None  # None is never allowed.

@@ -18,19 +18,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from fuzz.mutator.occupancy import Exhausted, bytes_outside
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.oracles.arenas import ArenaBound
 from fuzz.oracles.major import MARKING, SCANNING, STATES, SWEEPING, MajorOracle
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action, AddMemoryPressure, TakeIdentity
-from fuzz.protocol.contract import Contract, rounded_up
+from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, Report
 
 YOUNG, OLD = Age.YOUNG, Age.OLD
 OF_OLD_SPACE = {"memory", "progress", "pressure"}
 FIGURES = ("memory_used_bytes", "arena_bytes")
-BITS_PER_BYTE = 8
 UNKNOWN = math.inf
 """No threshold is higher."""
 
@@ -175,7 +175,8 @@ class MemoryOracle(Oracle):
         self, action: Action, observation: Observation, outside: ShadowObject | None
     ) -> None:
         """After minor collections, a major one may have started."""
-        if observation.state != SCANNING or observation.minors >= STATES:
+        has_ended = isinstance(action, Exhausted)
+        if has_ended or observation.state != SCANNING or observation.minors >= STATES:
             self._threshold_bytes = UNKNOWN
         elif "progress" in self._promises and action.collects != "minor":
             is_step = action.collects == "step" and self._threshold_bytes < UNKNOWN
@@ -211,11 +212,4 @@ class MemoryOracle(Oracle):
         return [self._bytes_outside(obj) if obj.outside else obj.size_bytes for obj in objects]
 
     def _bytes_outside(self, obj: ShadowObject) -> int:
-        """What an object takes that was allocated outside, card marks included."""
-        word_bytes, card_items = self._layout.word_bytes, self._space.card_items
-        size_bytes = rounded_up(obj.size_bytes, word_bytes)
-        is_large = obj.size_bytes >= self._layout.large_object_bytes
-        if card_items and is_large and obj.kind == "array":
-            items_per_word = card_items * word_bytes * BITS_PER_BYTE
-            size_bytes += -(-obj.number // items_per_word) * word_bytes
-        return size_bytes
+        return bytes_outside(obj, self._layout, self._space)

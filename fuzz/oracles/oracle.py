@@ -18,7 +18,7 @@ from fuzz.protocol.observation import Observation
 
 ON_COLLECTIONS = (
     *("minors", "order", "at", "tlab", "alive", "identity", "reports"),
-    *("free", "limit", "top", "sample_point", "state", "memory", "finalized"),
+    *("free", "limit", "top", "sample_point", "state", "memory", "finalized", "exhausted"),
 )
 """The fields that depend on when collections come, except the graph."""
 BY_CHANCE = ("samples", "profile", "offsets", "weights")

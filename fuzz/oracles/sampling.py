@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache, partial
 from operator import attrgetter
 
+from fuzz.mutator.occupancy import Exhausted
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting import clocks_of
@@ -101,19 +102,28 @@ class SamplingOracle(Oracle):
             samples = self._allocated(action, observation)
         elif action.sampling:
             self._switch(action, observation.seed)
-        elif isinstance(action, Realloc):
-            samples = self._reallocated(action, observation)
-        elif isinstance(action, Free):
-            samples = self._freed(action)
-        elif isinstance(action, BeginThread):
-            self._clocks[action.thread].begin_thread(observation.seed, self._last_period_bytes)
-        elif isinstance(action, RunAtOnce):
-            samples = 0 if self._period_bytes is None else observation.samples
+        else:
+            samples = self._changed(action, observation)
         if observation.minors and not action.allocates:
             for clock in self._clocks:
                 clock.collected(observation.minors, self._period_bytes)
         self.facts = self._facts()
         return samples
+
+    def _changed(self, action: Action, observation: Observation) -> int:
+        """Count what another action changes; returns its samples."""
+        match action:
+            case Exhausted():
+                return self._exhausted(action.action, observation)
+            case Realloc():
+                return self._reallocated(action, observation)
+            case Free():
+                return self._freed(action)
+            case BeginThread():
+                self._clocks[action.thread].begin_thread(observation.seed, self._last_period_bytes)
+            case RunAtOnce() if self._period_bytes is not None:
+                return observation.samples
+        return 0
 
     def predict(self, action: Action, minors: int) -> int:
         """Count an action that no target performed; returns its expected samples."""
@@ -248,6 +258,15 @@ class SamplingOracle(Oracle):
         self._place = self._clocks[action.thread].place
         if self._place and self._place.nursery_used_bytes is not None:
             self._nursery_used_bytes = self._place.nursery_used_bytes
+        return samples
+
+    def _exhausted(self, action: Action, observation: Observation) -> int:
+        """Count nothing. But an object may be sampled before it is found not to fit."""
+        if not action.allocates or not observation.order.startswith("s"):
+            return 0
+        obj, clock = self._shadow.object_of(action), self._clocks[action.thread]
+        samples = self._count(action, obj.size_bytes, obj, observation)
+        clock.uncount(obj.size_bytes)
         return samples
 
     def _count(

@@ -16,7 +16,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
 SWITCHES = ("starts", "stops", "pauses", "resumes")
-COMPARED = ("error", "minors", "alive", "graph")
+COMPARED = ("error", "exhausted", "minors", "alive", "graph")
 """The fields of an observation that show the heap. The first ones explain most."""
 
 

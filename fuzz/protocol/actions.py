@@ -128,7 +128,8 @@ class Action:
         return hash((type(self), attrs.astuple(self)))
 
     def __repr__(self) -> str:
-        fields = (f"{name}={getattr(self, name)!r}" for name in FIELD_NAMES[type(self)])
+        names = (field.name for field in attrs.fields(type(self)))
+        fields = (f"{name}={getattr(self, name)!r}" for name in names)
         return f"{type(self).__name__}({', '.join(fields)})"
 
     def by(self, thread: int) -> Self:

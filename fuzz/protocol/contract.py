@@ -15,6 +15,7 @@ import attrs
 from fuzz.problems import BadInputError
 from fuzz.protocol.counting import Bytes, Way
 from fuzz.protocol.counting.limits import Count, Limits, Positive, Seeds
+from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
 
 Drawn = Literal[
@@ -351,6 +352,8 @@ class Contract:
     """None: nothing is promised about threads that run at once."""
     finalizers: Finalizers | None = None
     """None: there are neither finalizers nor ephemerons."""
+    exhaustion: Exhaustion | None = None
+    """None: every allocation succeeds."""
     boundary_bytes: Annotated[tuple[int, ...], Limits(1)] = ()
     """Sizes of objects, or of blocks with their headers, at which the target may behave differently
     although the contract promises no difference. Sessions draw them more often."""

@@ -85,6 +85,7 @@ def problems_of(contract: Contract) -> Iterator[str]:
         _needs,
         _fields,
         _finalizers,
+        _exhaustion,
     ):
         problems = [*stage(contract)]
         yield from problems
@@ -374,6 +375,23 @@ def _finalizers(contract: Contract) -> Iterator[str]:
     is_dead = contract.finalizers is not None and contract.finalizers.objects == "dead"
     if "resurrect" in contract.actions and is_dead:
         yield "resurrect in actions needs objects that are kept"
+
+
+def _exhaustion(contract: Contract) -> Iterator[str]:
+    if "exhausted" in contract.observes and contract.exhaustion is None:
+        yield "exhausted in observes needs exhaustion"
+    if contract.exhaustion is None:
+        return
+    for field in ("exhausted", "minors"):
+        if field not in contract.observes:
+            yield f"exhaustion needs {field} in observes"
+    for action in ("pin", "run_at_once"):
+        if action in contract.actions:
+            yield f"{action} cannot be listed with exhaustion"
+    if "block" in contract.layout.kinds:
+        yield "exhaustion cannot be stated for blocks"
+    if contract.batch:
+        yield "batch cannot be true with exhaustion, since legality depends on answers"
 
 
 def _listed_in(contract: Contract) -> list[str]:

@@ -95,6 +95,8 @@ class Observation:
     sampled, and their bytes."""
     finalized: list[int] = attrs.Factory(list)
     """The numbers of the finalizers that were run, in order."""
+    exhausted: bool = False
+    """Whether the action failed for lack of memory. It has collected, and nothing else."""
     error: str | None = None
     """The name and message of an error, if the target could not perform the action."""
 

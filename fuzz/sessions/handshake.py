@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from fuzz.cancellation import after
-from fuzz.drawing.draw import check_beginning
+from fuzz.drawing.draw import check_beginning, drawn_by
 from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
 from fuzz.engines.random import RandomChoices
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
@@ -155,12 +155,12 @@ def _try(
 
 def _perform(handshake: Handshake, run: Run, rule: Rule, choices: Choices) -> None:
     """Perform an action by this rule, if one is legal."""
-    subjects = rule.subjects(run.situation)
-    if not subjects or rule.name in handshake.hung:
+    action = None if rule.name in handshake.hung else drawn_by(rule, run.situation, choices)
+    if action is None:
         return
     handshake.tried.add(rule.name)
     try:
-        run.step(rule.draw_for(run.situation, choices, subjects))
+        run.step(action)
     finally:
         silent, fields = Observation(), attrs.fields_dict(Observation)
         handshake.observed |= {

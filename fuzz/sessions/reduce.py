@@ -22,6 +22,7 @@ import attrs
 from fuzz.cancellation import Cancelled, after, cancelled_when, checkpoint
 from fuzz.drawing.forecast import cost_of
 from fuzz.mutator.legality import why_illegal
+from fuzz.mutator.occupancy import as_exhausted
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions as kinds
 from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action, EnableSampling
@@ -72,6 +73,8 @@ class _Named:
     appends: int
     depends_on_collections: bool = False
     """Whether it is legal only because a collection has ended a pin, or found an object dead."""
+    is_exhausted: bool = False
+    """Whether it has appended no slot, for lack of memory."""
 
 
 class _Slots:
@@ -87,19 +90,22 @@ class _Slots:
 
     @property
     def may_be_behind(self) -> bool:
-        """Whether objects are pinned that may be dead, or finalizers may have run.
+        """Whether objects may be dead that are pinned, have finalizers or take memory.
 
         No collection is followed.
         """
-        return bool(self._shadow.pinned or self._shadow.finalizers.registered)
+        shadow = self._shadow
+        return bool(shadow.pinned or shadow.finalizers.registered or shadow.occupancy)
 
     def know(self, action: Action) -> bool:
         """Whether the object exists that the action resurrects, if it does that."""
         known = self._shadow.finalizers.registered
         return not isinstance(action, kinds.Resurrect) or action.number in known
 
-    def follow(self, action: Action, appends: int) -> None:
+    def follow(self, action: Action, appends: int, is_exhausted: bool) -> None:
         """Follow a legal action. A slot that it appends gets the name `appends`."""
+        if is_exhausted:
+            action = as_exhausted(action, self._contract.exhaustion)
         self._shadow.follow(action, minors=0)
         if isinstance(action, kinds.Free):
             del self.names[action.root]
@@ -107,7 +113,9 @@ class _Slots:
             self.names.append(appends)
 
 
-def _name(contract: Contract, actions: Sequence[Action]) -> list[_Named]:
+def _name(
+    contract: Contract, actions: Sequence[Action], exhausted: Collection[int] = ()
+) -> list[_Named]:
     """The actions with their slots named. Raises ContractChangedError if one is illegal."""
     slots, named = _Slots(contract), []
     for number, action in enumerate(actions):
@@ -116,8 +124,8 @@ def _name(contract: Contract, actions: Sequence[Action]) -> list[_Named]:
             raise ContractChangedError
         roots = {field: getattr(action, field) for field in SLOT_FIELDS[type(action)]}
         names = {field: slots.names[root] for field, root in roots.items() if root is not None}
-        named.append(_Named(action, names, number, not is_legal))
-        slots.follow(action, number)
+        named.append(_Named(action, names, number, not is_legal, number in exhausted))
+        slots.follow(action, number, number in exhausted)
     return named
 
 
@@ -129,7 +137,7 @@ def _number(contract: Contract, named: Sequence[_Named]) -> list[Action]:
             numbers = {field: slots.names.index(name) for field, name in each.slots.items()}
             action = attrs.evolve(each.action, **numbers)
             if slots.allows(action) or (each.depends_on_collections and slots.know(action)):
-                slots.follow(action, each.appends)
+                slots.follow(action, each.appends, each.is_exhausted)
                 actions.append(action)
     return actions
 
@@ -266,7 +274,7 @@ class Reducer:
 
     @property
     def _named(self) -> list[_Named]:
-        return _name(self._contract, self.failure.actions)
+        return _name(self._contract, self.failure.actions, self.failure.exhausted)
 
     def _accept(
         self,

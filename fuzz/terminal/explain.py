@@ -71,8 +71,8 @@ def _wrap(indent: str, text: str) -> list[str]:
 
 def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
     """An observation in words."""
-    if seen.error is not None:
-        yield f"error {seen.error}"
+    if seen.error is not None or seen.exhausted:
+        yield "memory exhausted" if seen.error is None else f"error {seen.error}"
     if seen.size is not None:
         place = " outside the nursery" if seen.outside else ""
         if seen.at is not None:

@@ -89,6 +89,9 @@ class Configuration:
     tlab: TlabSizes = TlabSizes()
     first_bytes: int = 1
     """Each thread's bytes until its first sample where threads have TLABs: 1 or more."""
+    heap_bytes_max: int = 0
+    """What the objects outside the nursery may take after a major collection; 0 for no limit. Only
+    a collector with a limit uses it."""
     prebuilt_nodes: int = 1
     """Immortal nodes that exist from the start, 0 to 8."""
     prebuilt_arrays: int = 1

@@ -24,6 +24,10 @@ class ConfigurationError(HeapError, ValueError):
     """A configuration or a sampling period is outside its range."""
 
 
+class HeapExhaustedError(HeapError):
+    """The heap has its greatest size already. It is whole, and can be used."""
+
+
 class DoubleFreeError(HeapError):
     """The mutator freed a block twice."""
 

@@ -30,13 +30,15 @@ VARIABLES = {
     "incminimark": {"source": "GCFUZZ_RPYTHON", "python": "GCFUZZ_PYTHON27"},
     "ddtrace": {"python": "GCFUZZ_PROFILERS"},
     "scalene": {"python": "GCFUZZ_PROFILERS"},
+    "go-finalizers with GCFUZZ_GO": {"go": "GCFUZZ_GO"},
 }
 """The environment variables that say where runtimes are that no search finds."""
 
 
 def options_for(name: str) -> TargetOptions:
     """The options of a target, with the paths that environment variables have."""
-    variables = VARIABLES.get(registry().targets[name].variant_of or name, {})
+    known = registry().targets.get(name)
+    variables = VARIABLES.get(name if known is None else known.variant_of or name, {})
     paths = {
         option: Path(os.environ[variable])
         for option, variable in variables.items()
@@ -46,10 +48,16 @@ def options_for(name: str) -> TargetOptions:
 
 
 def installed(name: str, *, fresh_process: bool = False) -> FullTarget:
-    """The target; the test is skipped if its runtime is missing."""
+    """The target; the test is skipped if its runtime is missing.
+
+    "NAME with VARIABLE" needs the runtime that this environment variable names.
+    """
+    registered, _, variable = name.partition(" with ")
+    if variable and variable not in os.environ:
+        pytest.skip(f"{variable} names no runtime")
     try:
         options = attrs.evolve(options_for(name), fresh_process=fresh_process)
-        target = full(make_target(name, options))
+        target = full(make_target(registered, options))
         target.default_contract()
     except BadInputError as problem:
         pytest.skip(str(problem))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fuzz.targets.bugs import block_bugs, finalizer_bugs, sampler_bugs  # noqa: F401
+from fuzz.targets.bugs import block_bugs, exhaustion_bugs, finalizer_bugs, sampler_bugs  # noqa: F401
 from fuzz.targets.bugs.known_bug import DECLARED, Host
 from gcmodel import Configuration, Kind, Parts
 from gcmodel.collector.barrier import Barrier

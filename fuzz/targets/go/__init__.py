@@ -17,7 +17,7 @@ GO = Program(
 )
 FINALIZERS = GO.variant(
     "-finalizers",
-    "runtime.SetFinalizer of a stock Go",
+    "SetFinalizer, AddCleanup and weak.Pointer of a stock Go",
     command=lazily("fuzz.targets.go.find:finalizers_command"),
 )
 TARGETS = (GO, GO.as_documented(), FINALIZERS)

@@ -1,4 +1,5 @@
-// The target `go-finalizers`: runtime.SetFinalizer of a stock Go, behind gcfuzz's protocol.
+// The target `go-finalizers`: runtime.SetFinalizer of a stock Go, and weak.Pointer and
+// runtime.AddCleanup where it has them, behind gcfuzz's protocol.
 //
 // A finalizer puts its object into a queue, under a lock, since the runtime calls it from another
 // goroutine. Invariant: nothing else refers to a dropped object, so the collector alone decides when
@@ -16,12 +17,14 @@ import (
 )
 
 // An object: a node has two references, an array as many as its length. Those of a node belong to it
-// itself, since a cycle through another object would never be finalized.
+// itself, since a cycle through another object would never be finalized. No object is a tiny one, which
+// would share its block.
 type object struct {
 	kind   int64
 	number int64
 	two    [2]*object
 	items  []*object
+	target weakref
 }
 
 func (obj *object) refs() []*object {
@@ -40,6 +43,8 @@ type action struct {
 	Number int64  `json:"number"`
 	Length int    `json:"length"`
 	Keep   bool   `json:"keep"`
+
+	Destructor *int64 `json:"destructor"`
 }
 
 type answer map[string]any
@@ -49,23 +54,34 @@ type finalized struct {
 	obj    *object
 }
 
+// A cleanup of the runtime's.
+type cleanup struct {
+	number int64
+	trace  int64
+}
+
 const (
-	nodeKind  = 1
-	arrayKind = 3
-	contract  = `{"nursery_bytes": 1024, "layout": {"kinds": {"node": {"type_index": 1, ` +
-		`"fixed_bytes": 64}, "array": {"type_index": 3, "fixed_bytes": 64, "item_bytes": 8}}, ` +
-		`"large_object_bytes": 1, "word_bytes": 1, "object_bytes_max": 1024}, "actions": ` +
-		`["allocate_node", "allocate_array", "free", "read", "read_number", "write", ` +
+	nodeKind    = 1
+	arrayKind   = 3
+	weakrefKind = 4
+	contract    = `{"nursery_bytes": 1024, "layout": {"kinds": {"node": {"type_index": 1, ` +
+		`"fixed_bytes": 64}, "array": {"type_index": 3, "fixed_bytes": 64, "item_bytes": 8}, ` +
+		`"weakref": {"type_index": 4, "fixed_bytes": 64}}, ` +
+		`"large_object_bytes": 1025, "word_bytes": 1, "object_bytes_max": 1024, ` +
+		`"nonmovable": "ignored"}, "actions": ` +
+		`[%s"allocate_node", "allocate_array", "free", "read", "read_number", "write", ` +
 		`"write_number", "collect_full", "register_finalizer", "unregister_finalizer", ` +
-		`"run_finalizers", "resurrect", "check_heap"], "observes": ["minors", "value", "graph", ` +
-		`"finalized"], "finalizers": {"registrations": "one_at_a_time", "order": ` +
-		`"referrer_first", "cycles": "never"}, "version": "%s"}`
+		`"run_finalizers", "resurrect", "check_heap"], "observes": [%s"minors", "value", ` +
+		`"graph", "finalized"], "finalizers": {"registrations": "one_at_a_time", "order": ` +
+		`"referrer_first", "cycles": "never", "weak": "cleared_before"` +
+		`%s}, "version": "%s"}`
 )
 
 var (
 	roots   []*object
 	kept    []finalized
 	pending []finalized
+	cleaned []int64 // The cleanups that were called.
 	lock    sync.Mutex
 	trace   int64 // Finalizers of earlier traces do nothing.
 )
@@ -91,7 +107,7 @@ func main() {
 			result = answer{"error": "ValueError: " + err.Error()}
 		} else if asked.Gcfuzz != nil {
 			begin()
-			fmt.Printf("{\"contract\": "+contract+"}\n", runtime.Version())
+			fmt.Printf("{\"contract\": "+contract+"}\n", newActions, newFields, newPromise, runtime.Version())
 			continue
 		} else {
 			result = perform(asked)
@@ -104,7 +120,7 @@ func main() {
 func begin() {
 	lock.Lock()
 	trace++
-	roots, kept, pending = nil, nil, nil
+	roots, kept, pending, cleaned = nil, nil, nil, nil
 	lock.Unlock()
 }
 
@@ -127,10 +143,16 @@ func perform(asked action) (result answer) {
 func carryOut(asked action, result answer) {
 	switch asked.Do {
 	case "allocate_node":
-		roots = append(roots, &object{kind: nodeKind, number: asked.Number})
+		obj := &object{kind: nodeKind, number: asked.Number}
+		roots = append(roots, obj)
+		if asked.Destructor != nil {
+			addCleanup(obj, clean, cleanup{*asked.Destructor, trace})
+		}
 	case "allocate_array":
 		items := make([]*object, asked.Length)
 		roots = append(roots, &object{kind: arrayKind, number: int64(asked.Length), items: items})
+	case "allocate_weakref":
+		roots = append(roots, &object{kind: weakrefKind, target: makeWeakref(roots[asked.Root])})
 	case "free":
 		copy(roots[asked.Root:], roots[asked.Root+1:])
 		roots[len(roots)-1] = nil
@@ -142,6 +164,8 @@ func carryOut(asked action, result answer) {
 		}
 	case "read_number":
 		result["value"] = roots[asked.Root].number
+	case "read_weakref":
+		result["alive"] = roots[asked.Root].target.Value() != nil
 	case "write":
 		var value *object
 		if asked.Value != nil {
@@ -193,13 +217,23 @@ func register(obj *object, number int64) {
 	})
 }
 
-// Collects, and waits until the finalizers that this has queued have run. One goroutine runs them in
-// batches. It begins the second batch when all of the first one have run.
+func clean(of cleanup) {
+	lock.Lock()
+	defer lock.Unlock()
+	if of.trace == trace {
+		cleaned = append(cleaned, of.number)
+	}
+}
+
+// Collects, and waits until the finalizers and cleanups that this has queued have run. One goroutine
+// runs those of a kind in batches. It begins the second batch when all of the first one have run.
 func collect() {
 	for range [2]int{} {
-		hasRun := make(chan bool, 1)
+		hasRun := make(chan bool, 2)
 		runtime.SetFinalizer(&object{}, func(*object) { hasRun <- true })
+		addCleanup(&object{}, func(cleanup) { hasRun <- true }, cleanup{})
 		runtime.GC()
+		<-hasRun
 		<-hasRun
 	}
 }
@@ -207,8 +241,8 @@ func collect() {
 func runFinalizers(keep bool) []int64 {
 	lock.Lock()
 	defer lock.Unlock()
-	numbers := []int64{}
-	kept = nil
+	numbers := append([]int64{}, cleaned...)
+	cleaned, kept = nil, nil
 	for _, each := range pending {
 		numbers = append(numbers, each.number)
 	}

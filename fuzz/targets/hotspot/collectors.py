@@ -140,7 +140,7 @@ def has_compact_headers(library: str) -> bool:
 def flags_for(chosen: Mapping[str, int]) -> tuple[str, ...]:
     """The machine's flags for these settings. Some settings may be missing."""
     collector, scale = COLLECTORS[chosen[COLLECTOR]], chosen.get("heap_scale", 1)
-    heap_mib = scale * _HEAP_MIB.get(collector, HEAP_MIB)
+    heap_mib = heap_bytes(chosen) >> 20
     flags = [*_HEAPS[collector], f"-Xmx{heap_mib}m"]
     if collector in _YOUNG_KIB:
         flags += [f"-Xms{heap_mib}m", f"-Xmn{scale * _YOUNG_KIB[collector]}k"]
@@ -158,6 +158,18 @@ def flags_for(chosen: Mapping[str, int]) -> tuple[str, ...]:
         case 8:
             flags += ["-XX:+UnlockExperimentalVMOptions", f"-XX:+{COMPACT_HEADERS}"]
     return *flags, *_FLAGS
+
+
+def heap_bytes(chosen: Mapping[str, int]) -> int:
+    """The size of the heap."""
+    mib = _HEAP_MIB.get(COLLECTORS[chosen[COLLECTOR]], HEAP_MIB)
+    return (chosen.get("heap_scale", 1) * mib) << 20
+
+
+def old_bytes(chosen: Mapping[str, int]) -> int:
+    """The size of the old space, if the collector has one of fixed size."""
+    young_kib = _YOUNG_KIB[COLLECTORS[chosen[COLLECTOR]]]
+    return heap_bytes(chosen) - ((chosen.get("heap_scale", 1) * young_kib) << 10)
 
 
 def layout_for(chosen: Mapping[str, int], begins_at_once: bool) -> Layout:

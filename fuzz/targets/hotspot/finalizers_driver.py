@@ -87,7 +87,7 @@ class HotspotFinalizersDriver(HotspotDriver):
             self.attached[0].free(phantom)
         self._phantoms = {}
         self._pending = []
-        self._add_sentinel()
+        self.add_sentinel()
         assert contract.survivor_bytes is not None
         return attrs.evolve(
             contract,
@@ -112,7 +112,7 @@ class HotspotFinalizersDriver(HotspotDriver):
                 self._take(found)
                 jni.DeleteLocalRef(thread.env, found)
         self._pending = [number for number in self._pending if number != SENTINEL]
-        self._add_sentinel()
+        self.add_sentinel()
 
     def _take(self, found: int) -> None:
         """A reference was queued; one of an earlier trace does nothing."""
@@ -123,7 +123,8 @@ class HotspotFinalizersDriver(HotspotDriver):
                 self._pending.append(self._phantoms.pop(phantom))
                 return
 
-    def _add_sentinel(self) -> None:
+    def add_sentinel(self) -> None:
+        """Register an object that is dead already."""
         thread = self.attached[0]
         target = thread.new_array(0)
         self.add(target, SENTINEL)

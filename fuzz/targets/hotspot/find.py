@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fuzz.problems import BadInputError
 from fuzz.protocol.target import AS_DOCUMENTED
-from fuzz.targets.hotspot import AT_ONCE, FINALIZERS, JFR
+from fuzz.targets.hotspot import AT_ONCE, EXHAUSTION, FINALIZERS, JFR
 from fuzz.targets.options import TargetOptions
 from fuzz.targets.registration import python_driver
 
@@ -26,6 +26,7 @@ def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
         AT_ONCE.name: "at_once_driver",
         JFR.name: "jfr_driver",
         FINALIZERS.name: "finalizers_driver",
+        EXHAUSTION.name: "exhaustion_driver",
     }
     module = modules.get(name.removesuffix(AS_DOCUMENTED), "driver")
     library = find_library(options.paths.get("java"))

@@ -20,7 +20,7 @@ from fuzz.targets.hotspot.structs import word
 
 WHITE_BOX = "sun/hotspot/WhiteBox"
 REGISTER, YOUNG = ("registerNatives", "()V"), ("youngGC", "()V")
-WEAK = "java/lang/ref/WeakReference"
+WEAK, SOFT = "java/lang/ref/WeakReference", "java/lang/ref/SoftReference"
 NODE_LONGS = (1, 7, 64)
 """The numbers of further fields that nodes may have."""
 JNI_VERSION, JVMTI_VERSION = 0x00010008, 0x300B0000
@@ -35,6 +35,7 @@ REF, INT, LONG, TEXT = c_void_p, c_int32, c_int64, ctypes.c_char_p
 JNI = {
     "DefineClass": (5, REF, TEXT, REF, TEXT, INT),
     "FindClass": (6, REF, TEXT),
+    "ExceptionOccurred": (15, REF),
     "ExceptionClear": (17, None),
     "PushLocalFrame": (19, INT, INT),
     "PopLocalFrame": (20, REF, REF),
@@ -59,6 +60,7 @@ JNI = {
     "CallStaticObjectMethodA": (116, REF, REF, REF, REF),
     "CallStaticBooleanMethodA": (119, c_uint8, REF, REF, REF),
     "CallStaticVoidMethodA": (143, None, REF, REF, REF),
+    "GetStringUTFChars": (169, TEXT, REF, REF),
     "GetArrayLength": (171, INT, REF),
     "NewObjectArray": (172, REF, INT, REF, REF),
     "GetObjectArrayElement": (173, REF, REF, INT),
@@ -126,6 +128,15 @@ class JavaError(Exception):
     """The machine cannot carry out a call."""
 
 
+class AllocationError(JavaError):
+    """The machine threw an error instead of allocating an object."""
+
+    def __init__(self, thrown: int) -> None:
+        """`thrown` is a local reference."""
+        super().__init__("the machine has no memory left")
+        self.thrown = thrown
+
+
 class Functions:
     """The functions of an interface, a pointer to a table of them, by their names."""
 
@@ -155,7 +166,8 @@ class JavaNames:
 
         data = class_file()
         jni.DefineClass(env, NODE.encode(), None, data, len(data))
-        self.node, self.object, self.weak = map(kind, (NODE, OBJECT, WEAK))
+        self.node, self.object, *references = map(kind, (NODE, OBJECT, WEAK, SOFT))
+        self.weak = references[0]
         self._nodes = {0: self.node}
         for longs in NODE_LONGS:
             name, data = node_with(longs)
@@ -174,7 +186,9 @@ class JavaNames:
             (self.system, b"arraycopy", b"(Ljava/lang/Object;ILjava/lang/Object;II)V"),
         )
         self.current, self.copy = (there(jni.GetStaticMethodID(env, *each)) for each in methods)
-        self.make_weak = there(jni.GetMethodID(env, self.weak, b"<init>", b"(Ljava/lang/Object;)V"))
+        made = (b"<init>", b"(Ljava/lang/Object;)V")
+        self._references = [(each, there(jni.GetMethodID(env, each, *made))) for each in references]
+        self.use_soft(False)
 
         data = class_file(WHITE_BOX, (), natives=(REGISTER, YOUNG))
         jni.DefineClass(env, WHITE_BOX.encode(), None, data, len(data))
@@ -191,6 +205,10 @@ class JavaNames:
         """Choose how many further fields nodes have, and the size of strings' items."""
         self.node_to_make = self._nodes[node_longs]
         self.string, self.new_string = self._strings[string_item_bytes]
+
+    def use_soft(self, is_soft: bool) -> None:
+        """Choose soft references, or weak ones, for weak references."""
+        self.weak, self.make_weak = self._references[is_soft]
 
 
 class JavaMachine:
@@ -367,8 +385,9 @@ class JavaThread:
     def kept(self, local: int | None) -> int:
         """A global reference instead of a local one."""
         if local is None:
+            thrown = there(self._jni.ExceptionOccurred(self._env))
             self._jni.ExceptionClear(self._env)
-            raise JavaError("the machine has no memory left")
+            raise AllocationError(thrown)
         kept = self._jni.NewGlobalRef(self._env, local)
         self._jni.DeleteLocalRef(self._env, local)
         return int(kept)

@@ -20,6 +20,7 @@ INCMINIMARK = Program(
     command=lazily("fuzz.targets.incminimark.find:driver_command"),
 )
 FINALIZERS = INCMINIMARK.variant("-finalizers", "the same with a FinalizerQueue")
+EXHAUSTION = INCMINIMARK.variant("-exhaustion", "the same with finalizers and a greatest heap size")
 TRANSLATED = Program(
     name="incminimark-c",
     chunk_actions=65_536,
@@ -38,4 +39,4 @@ TRANSLATED = Program(
     needs_more=True,
 )
 TRANSLATED_FINALIZERS = TRANSLATED.variant("-finalizers", "the same with a FinalizerQueue")
-TARGETS = (INCMINIMARK, FINALIZERS, TRANSLATED, TRANSLATED_FINALIZERS)
+TARGETS = (INCMINIMARK, FINALIZERS, EXHAUSTION, TRANSLATED, TRANSLATED_FINALIZERS)

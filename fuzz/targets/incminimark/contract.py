@@ -113,6 +113,11 @@ def contract_of(config, has_sampling, settings, old_space, threshold_percent=THR
     return contract
 
 
+HEAP_NURSERIES = setting("heap_nurseries", 4, 1, 6)
+"""The limit of `incminimark-exhaustion`, in nurseries. The first threshold is two and a half of
+them, and grows by as much, so that no major collection leaves it below the limit in secret."""
+
+
 def with_finalizers(contract):
     """The same contract for a collector with finalizers."""
     return dict(
@@ -120,4 +125,26 @@ def with_finalizers(contract):
         actions=sorted(contract["actions"] + list(FINALIZER_ACTIONS)),
         observes=contract["observes"] + ["finalized"],
         finalizers=FINALIZERS,
+    )
+
+
+def with_exhaustion(contract, heap_bytes_max):
+    """The same contract for a collector with finalizers and a greatest heap size (PYPY_GC_MAX).
+
+    "If that is not enough, then immediately abort the program" (incminimark.py): it survives once.
+    For an object outside the nursery, it reserves half a nursery more.
+    """
+    result, reserved_bytes = with_finalizers(contract), contract["nursery_bytes"] // 2
+    space = contract["old_space"]
+    return dict(
+        result,
+        actions=[name for name in result["actions"] if name not in ("pin", "unpin")],
+        observes=result["observes"] + ["exhausted"],
+        old_space=dict(space, threshold_bytes=min(space["threshold_bytes"], heap_bytes_max)),
+        exhaustion={
+            "heap_bytes_max": heap_bytes_max - reserved_bytes,
+            "overshoot_bytes": reserved_bytes,
+            "found_by": "major_collections",
+            "survivable": 1,
+        },
     )

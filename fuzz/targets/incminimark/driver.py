@@ -1,6 +1,6 @@
 """The driver of incminimark: PyPy's own collector, untranslated, behind gcfuzz's protocol.
 
-    python2.7 driver.py SOURCE_DIR [finalizers]
+    python2.7 driver.py SOURCE_DIR [finalizers] [limit]
 
 SOURCE_DIR is a folder with the `rpython` package: where pip put `rpython==0.2.1`, or a checkout of
 PyPy or of its allocation-sampling fork. Python 2.7 only; gcfuzz never imports this program.
@@ -12,7 +12,8 @@ program does, with a write barrier before each store. Where RPython has a functi
 
 With `finalizers` it has a FinalizerQueue, as RPython's programs have them (rlib/rgc.py), and a type
 of nodes with destructors. The integer of such a node is in the driver: in the node is the number of
-its destructor, which the destructor reads.
+its destructor, which the destructor reads. With `limit` it has a greatest heap size, and a
+MemoryError is the answer `exhausted`.
 
 Invariant: one line in, one line out. An exception of the collector, a failed assertion and a
 reference to freed memory are the `error` of that answer, and the heap is not used again before the
@@ -25,7 +26,7 @@ With PYPY_GC_DEBUG=1 incminimark checks its own consistency before each major st
 2 also after each minor collection.
 """
 # Python 2.7 has no annotations, f-strings or strict zip, and what is replaced is private.
-# ruff: noqa: ANN001, ANN002, ANN201, ANN202, ANN204, B905, BLE001, E402, RUF005, SLF001
+# ruff: noqa: ANN001, ANN002, ANN201, ANN202, ANN204, B905, BLE001, E402, SLF001
 # ruff: noqa: TRY301, UP031
 # mypy: ignore-errors
 
@@ -62,7 +63,7 @@ from rpython.rtyper.lltypesystem import llarena, llmemory, lltype
 HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
 HAS_COLLECT_STEP = "collect_step" in vars(IncrementalMiniMarkGC)
 HAS_MOVE_BARRIER = hasattr(IncrementalMiniMarkGC, "writebarrier_before_move")
-HAS_FINALIZERS = sys.argv[2:] == ["finalizers"]
+HAS_FINALIZERS, HAS_LIMIT = "finalizers" in sys.argv[2:], "limit" in sys.argv[2:]
 PRESSURE_TAKES_ADDRESS = (
     "adr" in IncrementalMiniMarkGC.raw_malloc_memory_pressure.__code__.co_varnames
 )
@@ -78,6 +79,7 @@ SETTINGS = (
         contract.setting("paged_arenas", 1, 0, 1),
     ]
     + contract.SETTINGS[2:]
+    + [contract.HEAP_NURSERIES] * HAS_LIMIT
 )
 
 ADDRESSES = lltype.Array(llmemory.Address)
@@ -113,7 +115,14 @@ def stated(config):
     arenas = contract.ARENAS if config["paged_arenas"] else {}
     old_space = dict(arenas, card_items=config["card_items"])
     result = contract.contract_of(config, HAS_SAMPLING, SETTINGS, old_space)
+    if HAS_LIMIT:
+        return contract.with_exhaustion(result, limit_bytes(config))
     return contract.with_finalizers(result) if HAS_FINALIZERS else result
+
+
+def limit_bytes(config):
+    """What the collector's objects may take outside the nursery."""
+    return config["heap_nurseries"] * config["nursery_bytes"]
 
 
 # The collector, with its edges replaced.
@@ -291,6 +300,8 @@ class HeapDriver:
         self._type_ids = {kind: self.layout.get_type_id(kind) for kind in kinds}
         self._kind_of = {type_id.index: kind for kind, type_id in self._type_ids.items()}
         self.gc.setup()
+        if HAS_LIMIT:
+            self.gc.set_max_heap_size(limit_bytes(config))
         self._make_queue(queries)
         self.gc.TEST_VISIT_SINGLE_STEP = bool(config["single_step_marking"])
         if config["moving_nursery"]:
@@ -350,7 +361,13 @@ class HeapDriver:
         name = arguments.pop("do")
         if name not in CARRY_OUT:
             raise IllegalError("there is no action %r" % name)
-        answer = CARRY_OUT[name](self, **arguments) or {}
+        try:
+            answer = CARRY_OUT[name](self, **arguments) or {}
+        except MemoryError:
+            if not HAS_LIMIT:
+                raise
+            self._allocating = False
+            answer = {"exhausted": True}
         if self.order:
             answer["order"] = self.order
             answer["samples"] = self.order.count("s")
@@ -477,8 +494,11 @@ class HeapDriver:
         self._root(root)
         # A local variable holds the object in a translated program, and is the first of the roots.
         self.roots.insert(0, self.roots[root])
-        obj, answer = self._allocate(WEAKREF, 0)
-        obj.weakptr = llmemory.cast_ptr_to_adr(self.roots.pop(0))
+        try:
+            obj, answer = self._allocate(WEAKREF, 0)
+        finally:
+            target = self.roots.pop(0)
+        obj.weakptr = llmemory.cast_ptr_to_adr(target)
         return answer
 
     def allocate_old_string(self, length):

@@ -12,7 +12,11 @@ from fuzz.targets.options import TargetOptions
 
 DRIVER = Path(__file__).with_name("driver.py")
 COLLECTOR = Path("rpython", "memory", "gc", "incminimark.py")
-WITH_FINALIZERS = "incminimark-finalizers"
+OPTIONS = {
+    "incminimark-finalizers": ("finalizers",),
+    "incminimark-exhaustion": ("finalizers", "limit"),
+}
+"""What the driver gets for a variant."""
 PYTHON = "python2.7"
 HOW_TO_INSTALL = f"{PYTHON} -m pip install --target DIR rpython==0.2.1"
 ASKING_SECONDS = 10
@@ -21,7 +25,7 @@ ASKING_SECONDS = 10
 def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The driver's command line. Raises BadInputError."""
     python = find_python(options.paths.get("python"))
-    more = ("finalizers",) if name == WITH_FINALIZERS else ()
+    more = OPTIONS.get(name, ())
     return str(python), str(DRIVER), str(checked_source(options.paths.get("source"))), *more
 
 

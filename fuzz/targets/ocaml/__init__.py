@@ -13,5 +13,5 @@ OCAML = Program(
     options=(PathOption("ocaml", "The ocamlopt of ocaml.  [default: on PATH]"),),
     command=lazily("fuzz.targets.ocaml.find:driver_command"),
 )
-FINALIZERS = OCAML.variant("-finalizers", "Gc.finalise of a stock OCaml 4.13")
+FINALIZERS = OCAML.variant("-finalizers", "Gc.finalise, Weak and Ephemeron of a stock OCaml 4.13")
 TARGETS = (OCAML, FINALIZERS)

@@ -108,18 +108,18 @@ class OcamlDriver(Driver):
         numbers = iter(self.ask(WALK))
         for count in numbers:
             kind, low, high, *references = (next(numbers) for _ in range(count))
-            rows.append([kind, _joined(low, high), *references])
+            rows.append([kind, joined(low, high), *references])
         return rows
 
     CARRY_OUT: ClassVar[CarryOut] = {
-        actions.AllocateNode: lambda driver, each: driver.allocate(0, *_halves(each.number)),
+        actions.AllocateNode: lambda driver, each: driver.allocate(0, *halves(each.number)),
         actions.AllocateString: lambda driver, each: driver.allocate(1, each.length),
         actions.AllocateArray: lambda driver, each: driver.allocate(2, each.length),
         actions.Free: lambda driver, each: driver.ask(3, each.root),
         actions.Read: lambda driver, each: driver.read(each.root, each.field),
         actions.Write: lambda driver, each: driver.write(each.root, each.field, each.value),
-        actions.ReadNumber: lambda driver, each: _joined(*driver.ask(6, each.root)),
-        actions.WriteNumber: lambda driver, each: driver.ask(7, each.root, *_halves(each.number)),
+        actions.ReadNumber: lambda driver, each: joined(*driver.ask(6, each.root)),
+        actions.WriteNumber: lambda driver, each: driver.ask(7, each.root, *halves(each.number)),
         actions.CopyArray: lambda driver, each: driver.ask(
             *(8, each.source, each.dest, each.source_start, each.dest_start, each.length)
         ),
@@ -133,12 +133,13 @@ class OcamlDriver(Driver):
     }
 
 
-def _halves(number: int) -> tuple[int, int]:
-    """An integer of OCaml has one bit less than one of the protocol."""
+def halves(number: int) -> tuple[int, int]:
+    """The halves of an integer; one of OCaml has one bit less than one of the protocol."""
     return number & 2**32 - 1, number >> 32
 
 
-def _joined(low: int, high: int) -> int:
+def joined(low: int, high: int) -> int:
+    """The integer of these halves."""
     return low | high << 32
 
 

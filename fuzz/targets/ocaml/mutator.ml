@@ -17,8 +17,12 @@ type obj =
       mutable left : obj;
       mutable right : obj;
     }
+  | Array of { mutable row : int }  (* The references follow. *)
+  | Weakref of { mutable row : int; target : obj Weak.t }
+  | Ephemeron of { mutable row : int; pair : (obj, obj) Ephemeron.K1.t }
 
-(* Arrays have a row, too, and another tag; strings have the row in their first word. *)
+(* Strings are none of these. They have the row in their first word. *)
+let node_tag = 0
 let array_tag = 1
 
 external tag : obj -> int = "caml_obj_tag" [@@noalloc]
@@ -37,21 +41,26 @@ external next_trace : unit -> unit = "gcfuzz_next_trace"
 let message_words = 8
 let node_words = 6
 let young_words_max = 257
+
+(* Each collection of the major heap marks these tables, so they are small. *)
+let table_size = 4096
 let asked = Bytes.create (8 * message_words)
 let answer = Bytes.create (8 lsl 20)
 let answered = ref 0
-let roots = Array.make 65536 Null
+let roots = Array.make table_size Null
 let root_count = ref 0
-let queue = Array.make 65536 Null
+let queue = Array.make table_size Null
 let queued = ref 0
 
 (* Objects whose finaliser was called, and those that may be resurrected, with their numbers. *)
 type finalised = { objects : obj array; numbers : int array; mutable size : int }
 
-let make_finalised () = { objects = Array.make 4096 Null; numbers = Array.make 4096 0; size = 0 }
+let make_finalised () =
+  { objects = Array.make table_size Null; numbers = Array.make table_size 0; size = 0 }
+
 let pending = make_finalised ()
 let kept = make_finalised ()
-let sampled_words = Array.make 65536 0
+let sampled_words = Array.make table_size 0
 let sampled_count = ref 0
 
 let number index = Int64.to_int (get asked (8 * index))
@@ -91,7 +100,9 @@ let keep_new made =
 (* The field before the first reference. *)
 let before found =
   let kind = tag found in
-  if kind = Obj.string_tag then raise Not_found else if kind = array_tag then 0 else 2
+  if kind = array_tag then 0 else if kind = node_tag then 2 else raise Not_found
+
+let has_references found = tag found <= array_tag
 
 let row found =
   if tag found = Obj.string_tag then Int64.to_int (get (bytes found) 0)
@@ -112,14 +123,12 @@ let make_runtime kind words =
   if words > young_words_max then make_room 0
 
 (* A node's number, or a length: the lower 32 bits, then the others. *)
-let put_number = function
-  | Node node as found when tag found = 0 ->
-      put node.low;
-      put node.high
-  | found ->
-      let is_string = tag found = Obj.string_tag in
-      put ((if is_string then Bytes.length (bytes found) / 8 else Array.length (items found)) - 1);
-      put 0
+let put_number found =
+  let kind = tag found in
+  if kind = Obj.string_tag then put ((Bytes.length (bytes found) / 8) - 1)
+  else if kind = array_tag then put (Array.length (items found) - 1)
+  else put (if kind = node_tag then (integers found).(1) else 0);
+  put (if kind = node_tag then (integers found).(2) else 0)
 
 let visit found =
   if row found = 0 then begin
@@ -139,9 +148,9 @@ let walk () =
     let found = queue.(!next) in
     let at = !answered in
     put 0;
-    put (if tag found = Obj.string_tag then 2 else if tag found = array_tag then 3 else 1);
+    put (match tag found with 0 -> 1 | 1 -> 3 | 2 -> 4 | 3 -> 5 | _ -> 2);
     put_number found;
-    if tag found <> Obj.string_tag then begin
+    if has_references found then begin
       let first = before found + 1 in
       for field = first to Array.length (items found) - 1 do
         match Array.unsafe_get (items found) field with
@@ -196,6 +205,20 @@ let resurrect number =
   if !index = kept.size then raise Not_found;
   keep kept.objects.(!index)
 
+let allocate_weakref found =
+  let target = Weak.create 1 in
+  Weak.set target 0 (Some found);
+  keep_new (Weakref { row = 0; target })
+
+let allocate_ephemeron key value =
+  let pair = Ephemeron.K1.create () in
+  Ephemeron.K1.set_key pair key;
+  Ephemeron.K1.set_data pair value;
+  keep_new (Ephemeron { row = 0; pair })
+
+(* The value is unreachable for the last time, so there is nothing to keep. *)
+let register_last number found = Gc.finalise_last (fun () -> add pending number Null) found
+
 let perform () =
   match number 0 with
   | 0 ->
@@ -225,7 +248,7 @@ let perform () =
       | Node node ->
           node.low <- number 2;
           node.high <- number 3
-      | Null -> raise Not_found)
+      | _ -> raise Not_found)
   | 8 ->
       let source = items (root (number 1)) and dest = items (root (number 2)) in
       Array.blit source (number 3 + 1) dest (number 4 + 1) (number 5)
@@ -244,6 +267,17 @@ let perform () =
       Gc.finalise (fun found -> add pending finaliser found) (root (number 1))
   | 16 -> run_finalisers (number 1 = 1)
   | 17 -> resurrect (number 1)
+  | 18 -> allocate_weakref (root (number 1))
+  | 19 -> allocate_ephemeron (root (number 1)) (root (number 2))
+  | 20 -> (
+      match root (number 1) with
+      | Weakref { target; _ } -> put (Bool.to_int (Option.is_some (Weak.get target 0)))
+      | _ -> raise Not_found)
+  | 21 -> (
+      match root (number 1) with
+      | Ephemeron { pair; _ } -> Option.iter put_number (Ephemeron.K1.get_data pair)
+      | _ -> raise Not_found)
+  | 22 -> register_last (number 1) (root (!root_count - 1))
   | _ -> raise Not_found
 
 (* Memprof runs postponed callbacks between two turns of a loop. *)

@@ -43,6 +43,10 @@ _PLACES = {
         "with_finalizers:FinalizersTarget",
         "with finalizers and ephemerons like PyPy's",
     ),
+    "reference-exhaustion": (
+        "with_limit:LimitTarget",
+        "with finalizers, and a heap that may be full",
+    ),
     "reference-dotnet": ("dotnet:DotnetTarget", "which samples like .NET 10"),
     "reference-dotnet-document": (
         "dotnet:DotnetDocumentTarget",

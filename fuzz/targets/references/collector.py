@@ -190,17 +190,9 @@ class ReferenceTarget(FullTarget):
         observation = Observation()
         self._heap.nursery.thread = action.thread
         try:
-            result = self.carry_out[type(action)](self._heap, action)
-            if action.allocates:
-                observation.size, observation.at = result
-                observation.outside = observation.at is None
-            elif action.answer:
-                setattr(observation, action.answer, result)
+            self._answer(action, observation)
             if self._heap.events.order:
                 self._add_events(observation)
-            if action.collects == "full":
-                arena_bytes = self._heap.arenas.arena_bytes
-                observation.memory = [self._heap.memory_used_bytes(), arena_bytes]
         except HeapError as problem:
             observation.error = f"{type(problem).__name__}: {problem}"
             observation.graph = problem.graph
@@ -209,6 +201,18 @@ class ReferenceTarget(FullTarget):
         else:
             self._add_pointers(observation)
         return observation
+
+    def _answer(self, action: Action, observation: Observation) -> None:
+        """Carry out the action, and observe what answers it."""
+        result = self.carry_out[type(action)](self._heap, action)
+        if action.allocates:
+            observation.size, observation.at = result
+            observation.outside = observation.at is None
+        elif action.answer:
+            setattr(observation, action.answer, result)
+        if action.collects == "full":
+            arena_bytes = self._heap.arenas.arena_bytes
+            observation.memory = [self._heap.memory_used_bytes(), arena_bytes]
 
     def _add_events(self, observation: Observation) -> None:
         order, reports = self._heap.events.take()

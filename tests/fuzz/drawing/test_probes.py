@@ -291,6 +291,40 @@ def test_each_probe_of_finalizers_is_reached_once_and_not_by_its_near_miss() -> 
         assert count(target, probe, missing) == 0, probe
 
 
+# Of exhaustion.
+
+FULL_HEAP = do.AllocateString(872)
+"""With the reserved half of a nursery, its 904 bytes exceed the limit, 1024 bytes."""
+OF_EXHAUSTION: dict[str, tuple[list[Action], list[Action]]] = {
+    "allocation_exhausted": ([FULL_HEAP], [do.AllocateString(840)]),
+    "collection_exhausted": (
+        [do.AllocateString(800), *[do.AllocateString(38)] * 8, FULL],
+        [do.AllocateString(800), FULL],
+    ),
+    "exhausted_beside_finalizer": ([NODE, FINALIZER, FULL_HEAP], [FULL_HEAP, NODE, FINALIZER]),
+    "exhausted_while_sampling": ([every(8), FULL_HEAP], [FULL_HEAP, every(8)]),
+    "allocated_after_exhaustion": ([FULL_HEAP, NODE], [NODE, FULL_HEAP]),
+    "sampled_after_exhaustion": ([FULL_HEAP, every(8), NODE], [every(8), FULL_HEAP]),
+}
+
+
+def test_each_probe_of_exhaustion_is_reached_once_and_not_by_its_near_miss() -> None:
+    target = make_target("reference-exhaustion")
+    others = {*ALL_OF_REFERENCE, *OF_DEATHS}
+    assert {*probes_for(target.start({}))} - others == OF_EXHAUSTION.keys()
+    for probe, (reaching, missing) in OF_EXHAUSTION.items():
+        assert count(target, probe, reaching) == 1, probe
+        assert count(target, probe, missing) == 0, probe
+
+
+def test_only_a_target_that_survives_it_can_be_exhausted_again() -> None:
+    contract = make_target("reference-exhaustion").start({})
+    assert contract.exhaustion is not None
+    often = attrs.evolve(contract.exhaustion, survivable=None)
+    assert "exhausted_again" not in probes_for(contract)
+    assert "exhausted_again" in probes_for(attrs.evolve(contract, exhaustion=often))
+
+
 def test_ephemerons_may_lead_into_a_cycle() -> None:
     """The key of the first one is its value too."""
     into = [NODE, NODE, do.AllocateEphemeron(0, 0), do.AllocateEphemeron(0, 1)]

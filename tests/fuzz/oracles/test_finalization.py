@@ -284,6 +284,13 @@ def test_a_chain_of_ephemerons_lives_and_dies_at_once(finalizing: Contract) -> N
         assert judge(finalizing, *dropped, (ReadEphemeron(slot - 1), value)) is not None
 
 
+def test_a_dead_ephemeron_may_keep_its_value_until_a_full_collection(finalizing: Contract) -> None:
+    steps: list[Step] = [NODE, NODE, AllocateWeakref(1), AllocateEphemeron(0, 1), Free(3), Free(1)]
+    assert judge(finalizing, *steps, MINOR, (ReadWeakref(1), True)) is None
+    assert judge(finalizing, *steps, MINOR, (ReadWeakref(1), False)) is None
+    assert judge(finalizing, *steps, FULL, (ReadWeakref(1), True)) == "its object did not survive"
+
+
 def test_a_key_that_a_finalizer_keeps_is_alive(finalizing: Contract) -> None:
     steps: list[Step] = [NODE, AllocateNode(7), AllocateEphemeron(0, 1), Free(1)]
     steps += [RegisterFinalizer(0, 0), Free(0), FULL]

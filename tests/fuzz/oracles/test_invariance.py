@@ -29,6 +29,7 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.counting import Contexts
+from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.run import run_actions
@@ -63,6 +64,11 @@ def test_where_a_collection_ends_allocation_contexts_nothing_is_said(contract: C
     rule = attrs.evolve(contract.sampling, counting=Contexts(64))
     in_contexts = attrs.evolve(contract, sampling=rule)
     assert ORACLE.configuration(in_contexts, {}, [AllocateNode(0)]) is None
+
+
+def test_where_memory_may_be_exhausted_nothing_is_said(contract: Contract) -> None:
+    limited = attrs.evolve(contract, exhaustion=Exhaustion(1024))
+    assert ORACLE.configuration(limited, {}, [AllocateNode(0)]) is None
 
 
 def test_everything_but_the_samples_may_differ() -> None:

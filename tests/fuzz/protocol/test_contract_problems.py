@@ -19,11 +19,17 @@ from fuzz.protocol.contract import (
 )
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import Buffers, Contexts, LazySeeds, NetBytes, ProfileRate, Streams
+from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.lines import contract_from_data, unstructured
 from fuzz.protocol.target import Target
 
 PLAIN: dict[str, Any] = {"observes": ("minors", "value", "samples", "order")}
+LIMITED: dict[str, Any] = {
+    "actions": ("allocate_node", "free"),
+    "observes": ("minors", "exhausted"),
+    "exhaustion": Exhaustion(8),
+}
 ONE: dict[str, Any] = {"surplus": "dropped", "samples_per_allocation": "one"}
 WITHOUT_CALLBACKS = ("allocate_node", "allocate_string", "enable_sampling", "disable_sampling")
 CONTEXTS: dict[str, Any] = {
@@ -150,6 +156,17 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"actions": ("resurrect",), "finalizers": Finalizers(objects="dead")},
         "resurrect in actions needs objects that are kept",
     ),
+    (LIMITED, {"exhaustion": None}, "exhausted in observes needs exhaustion"),
+    (PLAIN, {"exhaustion": Exhaustion(8)}, "exhaustion needs exhausted in observes"),
+    (LIMITED, {"observes": ("exhausted",)}, "exhaustion needs minors in observes"),
+    (LIMITED, {"actions": ("pin",)}, "pin cannot be listed with exhaustion"),
+    (
+        BLOCKS,
+        {"observes": ("minors", "exhausted"), "exhaustion": Exhaustion(8)},
+        "exhaustion cannot be stated for blocks",
+    ),
+    (LIMITED, {"batch": True}, "batch cannot be true with exhaustion"),
+    (LIMITED, {"exhaustion": Exhaustion(0)}, "exhaustion.heap_bytes_max is 0; it must be at le"),
     (
         PLAIN,
         {"actions": ("allocate_node",), "finalizers": Finalizers(destructors=True)},

@@ -35,6 +35,7 @@ from fuzz.protocol.contract import (
     SamplingRule,
     Setting,
 )
+from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.lines import (
     action_from_data,
@@ -112,7 +113,7 @@ def check_table(table: list[list[str]], of: type, left_out: Collection[str] = ()
     ("index", "of"),
     [
         *((1, Contract), (2, Layout), (3, Setting), (4, OldSpace), (5, AtOnce), (6, Finalizers)),
-        *((7, Action), (8, Observation)),
+        *((7, Exhaustion), (8, Action), (9, Observation)),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

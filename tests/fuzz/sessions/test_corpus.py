@@ -23,6 +23,7 @@ ORACLES = (
     "major",
     "memory",
     "finalization",
+    "exhaustion",
     *RERUN_ORACLES,
 )
 """A trace that is named after an oracle showed a mistake of that oracle."""

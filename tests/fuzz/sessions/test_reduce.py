@@ -26,6 +26,7 @@ from fuzz.protocol.actions import (
     Pin,
     Read,
     RegisterFinalizer,
+    RunFinalizers,
     SetCallback,
     TakeIdentity,
     Write,
@@ -482,3 +483,13 @@ def test_a_contract_that_changes_ends_the_reduction(headers: int) -> None:
     actions = (AllocateNode(7), AllocateString(3), AllocateNode(0), Free(2))
     failure = failure_of(target, *actions)
     assert reduce_failure(target, failure).identity == failure.identity
+
+
+def test_after_an_exhausted_action_the_slots_are_those_of_the_target() -> None:
+    """If the string that is too large had a slot, the node would be in another one."""
+    target = make_target("reference-exhaustion+exhaustion-drops-pending")
+    dead = (AllocateNode(0), RegisterFinalizer(0, 0), Free(0), CollectFull())
+    noise = (AllocateNode(1), Write(1, 0, 1), Read(1, 0), Free(2), AllocateString(3))
+    too_large = AllocateString(872)
+    failure = reduced(target, *dead, AllocateString(0), too_large, *noise, RunFinalizers())
+    assert failure.actions == (*dead, AllocateString(840), RunFinalizers())

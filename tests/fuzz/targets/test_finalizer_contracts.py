@@ -11,9 +11,11 @@ from typing import Any
 import attrs
 import pytest
 from target_helpers import Changed, first_failure, installed
+from typing_extensions import override
 
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.protocol.actions import (
+    Action,
     AllocateEphemeron,
     AllocateNode,
     AllocateWeakref,
@@ -31,10 +33,12 @@ from fuzz.protocol.actions import (
     WriteNumber,
 )
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget
 from fuzz.run import run_through
 
 KNOWN_FAILURES = ("copy_array", "fill_array", "move_array", "pin")
+SHOWING_DEATH = ("read_ephemeron", "read_weakref", "resurrect", "unregister_finalizer")
 OF_PYPY: Mapping[str, Mapping[str, Any]] = {
     "order": {"order": "reverse_registration", "cycles": "any"},
     "cycles": {"cycles": "never"},
@@ -51,9 +55,15 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "cycles": {"cycles": "any"},
         "count": {"registrations": "any"},
     },
+    "go-finalizers with GCFUZZ_GO": {
+        "weak": {"weak": "cleared_after"},
+        "destructors": {"objects": "dead"},
+    },
     "ocaml-finalizers": {
         "order": {"order": "referrer_first"},
         "cycles": {"order": "referrer_first", "cycles": "never"},
+        "weak": {"weak": "cleared_before"},
+        "destructors": {"objects": "dead"},
     },
     "hotspot-finalizers": {
         "order": {"order": "referrer_first"},
@@ -73,15 +83,19 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
 }
 ACTIONS = {
-    "reference-finalizers": 5000,
-    "incminimark-finalizers": 3000,
-    "incminimark-c-finalizers": 20_000,
-    "go-finalizers": 5000,
-    "ocaml-finalizers": 5000,
-    "dotnet-finalizers": 2000,
-    "hotspot-finalizers": 1000,
-    "v8-finalizers": 1000,
+    "reference-finalizers": 20_000,
+    "incminimark-finalizers": 12_000,
+    "incminimark-c-finalizers": 50_000,
+    "go-finalizers": 50_000,
+    "go-finalizers with GCFUZZ_GO": 50_000,
+    "ocaml-finalizers": 50_000,
+    "dotnet-finalizers": 50_000,
+    "hotspot-finalizers": 50_000,
+    "v8-finalizers": 10_000,
 }
+"""The length of a session without a failure."""
+UNTIL_FOUND = 20_000
+"""A mistake is found after that many actions at most."""
 each_target = pytest.mark.parametrize("name", ACTIONS)
 
 
@@ -89,9 +103,37 @@ def with_mistake(name: str, mistakes: Mapping[str, Any]) -> FullTarget:
     def change(right: Contract) -> Contract:
         assert right.finalizers is not None
         wrong = attrs.evolve(right.finalizers, **mistakes)
-        return attrs.evolve(right, finalizers=wrong).without(KNOWN_FAILURES)
+        left_out = (*KNOWN_FAILURES, *(["resurrect"] if wrong.objects == "dead" else []))
+        return attrs.evolve(right, finalizers=wrong).without(left_out)
 
     return Changed(installed(name), change)
+
+
+class Misreporting(Changed):
+    """Reports a finalizer at the next `run_finalizers` only, or at both.
+
+    No action shows that an object is dead.
+    """
+
+    def __init__(self, name: str, mistake: str) -> None:
+        super().__init__(installed(name), self._promise)
+        self._mistake = mistake
+        self._before: list[int] = []
+
+    def _promise(self, right: Contract) -> Contract:
+        self._before = []
+        assert right.finalizers is not None
+        in_time = attrs.evolve(right.finalizers, within=1)
+        return attrs.evolve(right, finalizers=in_time).without((*KNOWN_FAILURES, *SHOWING_DEATH))
+
+    @override
+    def perform(self, action: Action) -> Observation:
+        observation = super().perform(action)
+        if isinstance(action, RunFinalizers):
+            now, before = observation.finalized, self._before
+            observation.finalized = before if self._mistake == "late" else [*before, *now]
+            self._before = now
+        return observation
 
 
 @pytest.mark.parametrize("name", ["ocaml-finalizers", "dotnet-finalizers", "hotspot-finalizers"])
@@ -103,7 +145,7 @@ def test_a_short_session_in_processes_that_end_by_themselves_has_no_failure(name
 @pytest.mark.slow
 @each_target
 def test_without_a_mistake_the_session_has_no_failure(name: str) -> None:
-    assert first_failure(with_mistake(name, {}), 4 * ACTIONS[name]) is None
+    assert first_failure(with_mistake(name, {}), ACTIONS[name]) is None
 
 
 @pytest.mark.slow
@@ -111,9 +153,18 @@ def test_without_a_mistake_the_session_has_no_failure(name: str) -> None:
     ("name", "mistake"), [(name, each) for name in MISTAKES for each in MISTAKES[name]]
 )
 def test_a_mistake_in_the_contract_is_found(name: str, mistake: str) -> None:
-    failure = first_failure(with_mistake(name, MISTAKES[name][mistake]), ACTIONS[name])
+    failure = first_failure(with_mistake(name, MISTAKES[name][mistake]), UNTIL_FOUND)
     assert failure is not None
     assert failure.oracle in {"finalization", "heap", "memory"}
+
+
+@pytest.mark.slow
+@each_target
+@pytest.mark.parametrize("mistake", ["late", "twice"])
+def test_a_finalizer_that_is_called_late_or_twice_is_found(name: str, mistake: str) -> None:
+    failure = first_failure(Misreporting(name, mistake), UNTIL_FOUND)
+    assert failure is not None
+    assert failure.oracle == "finalization"
 
 
 OF_PYPY_S_DESIGN = (
@@ -174,17 +225,51 @@ def test_ocaml_calls_the_last_registered_finalizer_first() -> None:
     assert run.bench.shadow.graph() == [[1, 3, 0, 1], [1, 4]]
 
 
-@pytest.mark.parametrize(("ephemerons", "is_right"), [("attached", True), ("pairs", False)])
-def test_dotnet_attaches_a_value_to_its_key(ephemerons: str, is_right: bool) -> None:
-    """The value outlives the ephemeron, and dies with the key."""
+@pytest.mark.parametrize(
+    "name",
+    [
+        "reference-finalizers",
+        "ocaml-finalizers",
+        pytest.param("go-finalizers with GCFUZZ_GO", marks=pytest.mark.slow),
+    ],
+)
+def test_a_destructor_is_called_after_the_finalizer_and_then_the_object_is_dead(name: str) -> None:
+    actions = [
+        *(AllocateNode(3, destructor=7), RegisterFinalizer(0, 5), AllocateWeakref(0), Free(0)),
+        *(CollectFull(), RunFinalizers(keep=True), CollectFull(), RunFinalizers()),
+        *(CollectFull(), RunFinalizers(), ReadWeakref(0)),
+    ]
+    run, failure = run_through(installed(name), {}, actions)
+    assert failure is None
+    answers = [*run.answers]
+    assert [answers[number].finalized for number in (5, 7, 9)] == [[5], [], [7]]
+
+
+@pytest.mark.parametrize("stated", ["attached", "pairs"])
+@pytest.mark.parametrize(
+    ("name", "right"), [("dotnet-finalizers", "attached"), ("ocaml-finalizers", "pairs")]
+)
+def test_a_value_is_attached_to_its_key_or_dies_with_the_ephemeron(
+    name: str, right: str, stated: str
+) -> None:
     actions = [
         *(AllocateNode(3), AllocateNode(4), AllocateWeakref(1), AllocateEphemeron(0, 1)),
         *(Free(3), Free(1), CollectFull(), ReadWeakref(1)),
         *(Free(0), CollectFull(), ReadWeakref(0)),
     ]
-    target = with_mistake("dotnet-finalizers", {"ephemerons": ephemerons})
-    _, failure = run_through(target, {}, actions)
-    assert (failure is None) == is_right
+    _, failure = run_through(with_mistake(name, {"ephemerons": stated}), {}, actions)
+    assert (failure is None) == (stated == right)
+
+
+def test_a_dead_ephemeron_of_ocaml_keeps_its_value_until_a_full_collection() -> None:
+    """The runtime's part of it lies outside the minor heap."""
+    actions = [
+        *(AllocateNode(3), AllocateNode(4), AllocateWeakref(1), AllocateEphemeron(0, 1)),
+        *(Free(3), Free(1), CollectMinor(), ReadWeakref(1), CollectFull(), ReadWeakref(1)),
+    ]
+    run, failure = run_through(installed("ocaml-finalizers"), {}, actions)
+    assert failure is None
+    assert [answer.alive for answer in run.answers if answer.alive is not None] == [True, False]
 
 
 @pytest.mark.slow

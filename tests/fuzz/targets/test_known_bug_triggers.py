@@ -115,6 +115,12 @@ KEPT_WEAKREF = [NODE, RegisterFinalizer(0, 0), WEAK, Write(0, 0, 1), Free(0), Fr
 CHAIN = [AllocateEphemeron(each, each + 1) for each in (2, 1, 0)]
 """The value of each ephemeron is the key of the one before."""
 
+FULL_HEAP = AllocateString(872)
+"""With the half of a nursery that is reserved, its 904 bytes exceed the limit, 1024 bytes."""
+SMALL_HEAP = {"nursery_bytes": 64, "heap_nurseries": 1}
+OLD_STRINGS = [AllocateString(200), AllocateString(400), FULL, Free(1)]
+"""A string of 232 bytes, and one of 432 that is dead and not freed."""
+
 TRIGGERS: dict[str, Scenario] = {
     "disable-before-enable": [OFF],
     "one-sample-per-object": [EVERY_8, NODE],
@@ -222,6 +228,11 @@ TRIGGERS: dict[str, Scenario] = {
     "destructor-of-kept-object": [DESTRUCTIBLE, RegisterFinalizer(0, 1), Free(0), FULL, RUN],
     "destructor-lost-in-promotion": [DESTRUCTIBLE, MINOR, Free(0), FULL, RUN],
     "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, RUN, ReadWeakref(0)],
+    "exhausted-by-garbage": [*OLD_STRINGS, AllocateString(400)],
+    "limit-never-compared": [SMALL_HEAP, STRING, AllocateString(8), FULL],
+    "exhaustion-drops-pending": [*DEAD, FULL_HEAP, RUN],
+    "exhaustion-ends-in-sweep": [FULL_HEAP],
+    "exhausted-allocation-counts": [EVERY_8, FULL_HEAP],
     "new-weakref-not-cleared": [
         *DEAD,
         KEEP,
@@ -441,6 +452,13 @@ NEAR_MISSES: dict[str, Scenario] = {
     ],
     # It does not move.
     "finalizer-table-not-updated": [OUTSIDE, *DEAD[1:2], FULL],
+    # There is room without a collection.
+    "exhausted-by-garbage": [*OLD_STRINGS, AllocateString(300)],
+    "limit-never-compared": [SMALL_HEAP, STRING, STRING, FULL],
+    # The queue is empty when memory is exhausted.
+    "exhaustion-drops-pending": [*DEAD, RUN, FULL_HEAP, RUN],
+    "exhaustion-ends-in-sweep": [AllocateString(840)],
+    "exhausted-allocation-counts": [EVERY_8, AllocateString(840)],
     # It has no finalizer.
     "destructor-of-kept-object": [DESTRUCTIBLE, Free(0), FULL, RUN],
     # It dies young.

@@ -233,7 +233,7 @@ def contract(reference: Target) -> Contract:
 def test_the_contract_promises_every_field_but_those_of_others(contract: Contract) -> None:
     fields = {field.name for field in attrs.fields(Observation)}
     of_others = {"buffer", "ended", "offsets", "weights", "profile", "shares", "seed", "tlab"}
-    assert {*contract.observes} == fields - of_others - {"error", "finalized"}
+    assert {*contract.observes} == fields - of_others - {"error", "finalized", "exhausted"}
 
 
 def test_the_contract_has_every_action_but_those_of_others(contract: Contract) -> None:

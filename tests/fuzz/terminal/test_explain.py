@@ -28,6 +28,7 @@ MARK = "→"
 DOTNET, JEMALLOC, TLAB = "reference-dotnet-document", "reference-jemalloc", "reference-hotspot"
 NODE = '{"do": "allocate_node", "number": 0}'
 BLOCK_SAMPLED = '{"do": "malloc", "size_bytes": 100000}'
+TOO_LARGE = '{"do": "allocate_string", "length": 872}'
 DISABLE, IS_BROKEN = '{"do": "disable_sampling"}', "reference+disable-before-enable"
 
 
@@ -124,6 +125,7 @@ def test_the_legend_is_there_if_there_is_a_nursery_to_draw(
             JEMALLOC,
             "profile of 1 object and 114,688 bytes",
         ),
+        ((TOO_LARGE,), "reference-exhaustion", "memory exhausted, 3 minor collections"),
         ((DISABLE,), IS_BROKEN, "MISMATCH pointers: limit: expected 256, got 0"),
     ],
 )

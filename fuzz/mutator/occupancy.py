@@ -1,0 +1,123 @@
+"""What the mutator knows of a heap that may be full, and what an exhausted action is to others.
+
+An action that fails for lack of memory is no allocation: to the shadow and to the oracles it is an
+action of its own, `Exhausted`, which only collects. Invariant: the bytes in use after the next
+major collection are at most `Occupancy.most_bytes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Contract, Layout, OldSpace, rounded_up
+from fuzz.protocol.exhaustion import Exhaustion
+
+if TYPE_CHECKING:
+    from fuzz.mutator.shadow import Shadow, ShadowObject
+
+BITS_PER_BYTE = 8
+
+
+@attrs.frozen
+class Exhausted(Action, collects="progress"):
+    """An action that was exhausted. No target performs it."""
+
+    action: Action
+
+
+@attrs.frozen
+class ExhaustedFully(Exhausted, collects="full"):
+    """One that was exhausted after a full collection."""
+
+
+def as_exhausted(action: Action, exhaustion: Exhaustion | None) -> Action:
+    """What the action is if it is exhausted: itself, if it never can be."""
+    if exhaustion is None or not may_be_exhausted(action, exhaustion):
+        return action
+    return (ExhaustedFully if exhaustion.found_by == "allocations" else Exhausted)(action)
+
+
+def may_be_exhausted(action: Action, exhaustion: Exhaustion) -> bool:
+    """Whether that kind of action can be exhausted."""
+    if action.allocates:
+        return True
+    return exhaustion.found_by == "major_collections" and action.collects not in ("never", "minor")
+
+
+def bytes_outside(obj: ShadowObject, layout: Layout, space: OldSpace) -> int:
+    """What an object takes that was allocated outside the nursery, card marks included."""
+    word_bytes, card_items = layout.word_bytes, space.card_items
+    size_bytes = rounded_up(obj.size_bytes, word_bytes)
+    is_large = obj.size_bytes >= layout.large_object_bytes
+    if card_items and is_large and obj.kind == "array":
+        items_per_word = card_items * word_bytes * BITS_PER_BYTE
+        size_bytes += -(-obj.number // items_per_word) * word_bytes
+    return size_bytes
+
+
+class Occupancy:
+    """How many bytes may be in use, at most.
+
+    `exhausted` is how often an action was. `before_bytes` is what may have been in use when one was
+    exhausted last.
+    """
+
+    def __init__(self, contract: Contract, promised: Exhaustion) -> None:
+        self._layout, self._space = contract.layout, contract.old_space
+        self._survivable = promised.survivable
+        self.exhausted = self.before_bytes = 0
+        # All that lived after the last full collection, and all that was allocated since.
+        self._allocated_bytes = 0
+        # Whether no major collection is in progress, which may have missed dead objects.
+        self._is_idle = True
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the target ends when the next action is exhausted."""
+        return self._survivable is not None and self.exhausted >= self._survivable
+
+    def most_bytes(self, shadow: Shadow) -> int:
+        """What may be in use after the major collection that is in progress, or the next one."""
+        return self.living_bytes(shadow) if self._is_idle else self._allocated_bytes
+
+    def living_bytes(self, shadow: Shadow) -> int:
+        """What living objects take. Prebuilt ones take nothing."""
+        return self.bytes_of(shadow.living() - {*shadow.prebuilt})
+
+    def bytes_of(self, objects: Iterable[ShadowObject]) -> int:
+        layout, space = self._layout, self._space
+        return sum(
+            bytes_outside(obj, layout, space) if obj.outside else obj.size_bytes for obj in objects
+        )
+
+    def follow(self, shadow: Shadow, action: Action, minors: int) -> None:
+        """The shadow has followed an action."""
+        is_full, is_exhausted = action.collects == "full", isinstance(action, Exhausted)
+        if is_exhausted:
+            self.exhausted += 1
+            self._is_idle |= is_full
+            self.before_bytes = self.most_bytes(shadow)
+        if action.allocates:
+            self._allocated_bytes += self.bytes_of([shadow.roots[-1]])
+        if is_full or (is_exhausted and self._is_idle):
+            self._allocated_bytes = self.living_bytes(shadow)
+        if minors:
+            self._is_idle = is_full or is_exhausted
+
+
+def why_too_often(action: Action, contract: Contract, shadow: Shadow) -> str | None:
+    """Why an action may be exhausted once more than the target survives; None if it cannot be."""
+    exhaustion, occupancy = contract.exhaustion, shadow.occupancy
+    if exhaustion is None or occupancy is None or not occupancy.is_used_up:
+        return None
+    if not may_be_exhausted(action, exhaustion):
+        return None
+    new = [shadow.object_of(action)] if action.allocates else []
+    bytes_max = occupancy.most_bytes(shadow) + occupancy.bytes_of(new)
+    if bytes_max <= exhaustion.heap_bytes_max:
+        return None
+    return f"with up to {bytes_max} bytes it may be exhausted, which would end the target"

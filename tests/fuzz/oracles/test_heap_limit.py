@@ -1,0 +1,195 @@
+"""The exhaustion oracle: an action is exhausted if and only if there is no room."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from fuzz.mutator.legality import may_be_sent_ahead, why_illegal
+from fuzz.oracles import Bench, Mismatch
+from fuzz.protocol.actions import (
+    Action,
+    AllocateNode,
+    AllocateString,
+    AllocateWeakref,
+    CollectFull,
+    CollectMinor,
+    CollectProgress,
+    CollectStep,
+    EnableSampling,
+    Free,
+    ReadWeakref,
+    RegisterFinalizer,
+)
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.exhaustion import Exhaustion
+from fuzz.protocol.observation import Observation
+
+BY_ALLOCATIONS = Exhaustion(1000, 100)
+BY_MAJORS = attrs.evolve(BY_ALLOCATIONS, found_by="major_collections", survivable=1)
+HUNDRED, TWO_HUNDRED, NINE_HUNDRED = (AllocateString(each - 25) for each in (104, 200, 896))
+FULL, MINOR = CollectFull(), CollectMinor()
+OUT = "exhausted"
+Step = Action | tuple[Action, str]
+"""An action, with OUT if it is exhausted."""
+
+
+def limited(contract: Contract, exhaustion: Exhaustion) -> Contract:
+    """The contract, which observes no more than the mutator needs."""
+    observes = ("minors", "samples", "alive", "order", "exhausted")
+    return attrs.evolve(contract, observes=observes, promises=(), exhaustion=exhaustion).without(
+        ("pin", "unpin")
+    )
+
+
+def judge(contract: Contract, *steps: Step) -> str | None:
+    """What is wrong with the last answer, if anything; the others must be right."""
+    bench = Bench(contract)
+    for number, step in enumerate(steps, 1):
+        action, is_exhausted = (step, False) if isinstance(step, Action) else (step[0], True)
+        assert why_illegal(action, contract, bench.shadow) is None
+        minors = int(is_exhausted or action.collects != "never")
+        observation = Observation(minors=minors, order="M" * minors, exhausted=is_exhausted)
+        try:
+            bench.judge(action, observation)
+        except Mismatch as mismatch:
+            if number < len(steps):
+                raise
+            return f"{mismatch.oracle}: {mismatch.why}"
+    return None
+
+
+@pytest.mark.parametrize(
+    ("exhaustion", "steps"),
+    [
+        (BY_ALLOCATIONS, [NINE_HUNDRED, (TWO_HUNDRED, OUT), Free(0), TWO_HUNDRED]),
+        (BY_ALLOCATIONS, [NINE_HUNDRED, TWO_HUNDRED, FULL]),
+        (BY_ALLOCATIONS, [NINE_HUNDRED, *[(TWO_HUNDRED, OUT)] * 9]),
+        (BY_MAJORS, [NINE_HUNDRED, (TWO_HUNDRED, OUT), Free(0), FULL]),
+        (BY_MAJORS, [NINE_HUNDRED, TWO_HUNDRED, HUNDRED, (FULL, OUT)]),
+        (BY_MAJORS, [NINE_HUNDRED, TWO_HUNDRED, HUNDRED, (CollectStep(), OUT)]),
+        # Dead objects may be there if a collection was in progress.
+        (BY_MAJORS, [NINE_HUNDRED, Free(0), CollectStep(), (TWO_HUNDRED, OUT)]),
+        (BY_MAJORS, [NINE_HUNDRED, TWO_HUNDRED, HUNDRED, Free(0), FULL]),
+    ],
+)
+def test_a_right_answer_is_right(
+    exhaustion: Exhaustion, steps: list[Step], contract: Contract
+) -> None:
+    assert judge(limited(contract, exhaustion), *steps) is None
+
+
+ROOM = "exhaustion: at most {} bytes are taken, of which {} are asked for; there is room for 1000"
+
+
+@pytest.mark.parametrize(
+    ("exhaustion", "steps", "why"),
+    [
+        (BY_ALLOCATIONS, [HUNDRED, (NINE_HUNDRED, OUT)], ROOM.format(1000, 896)),
+        (BY_ALLOCATIONS, [NINE_HUNDRED, Free(0), (TWO_HUNDRED, OUT)], ROOM.format(200, 200)),
+        (BY_MAJORS, [NINE_HUNDRED, FULL, Free(0), (TWO_HUNDRED, OUT)], ROOM.format(200, 200)),
+        (
+            BY_MAJORS,
+            [NINE_HUNDRED, (FULL, OUT)],
+            "exhaustion: at most 896 bytes are taken; there is room for 1000",
+        ),
+        (
+            BY_ALLOCATIONS,
+            [NINE_HUNDRED, TWO_HUNDRED, HUNDRED],
+            "exhaustion: living objects take 1200 bytes; there is room for 1100",
+        ),
+        (
+            BY_MAJORS,
+            [NINE_HUNDRED, TWO_HUNDRED, HUNDRED, FULL],
+            "exhaustion: living objects take 1200 bytes; there is room for 1100",
+        ),
+        (BY_ALLOCATIONS, [(FULL, OUT)], "heap: the contract does not allow it here"),
+        (BY_ALLOCATIONS, [HUNDRED, (Free(0), OUT)], "heap: the contract does not allow it here"),
+        (BY_MAJORS, [(MINOR, OUT)], "heap: the contract does not allow it here"),
+    ],
+)
+def test_a_wrong_answer_is_found(
+    exhaustion: Exhaustion, steps: list[Step], why: str, contract: Contract
+) -> None:
+    assert judge(limited(contract, exhaustion), *steps) == why
+
+
+def test_without_a_promise_no_action_may_be_exhausted(contract: Contract) -> None:
+    assert judge(contract, (HUNDRED, OUT)) == "heap: the contract does not allow it here"
+
+
+def test_while_a_finalizer_waits_nothing_must_be_exhausted(finalizing: Contract) -> None:
+    """What finalizers keep alive does not count for PyPy's limit."""
+    full = [AllocateNode(0), NINE_HUNDRED, TWO_HUNDRED, FULL]
+    contract = limited(finalizing, BY_MAJORS).without(("run_finalizers", "resurrect"))
+    assert judge(contract, *full) is not None
+    assert judge(contract, full[0], RegisterFinalizer(0, 0), *full[1:]) is None
+
+
+def test_an_exhausted_action_appends_no_slot_and_its_full_collection_clears(
+    contract: Contract,
+) -> None:
+    bench = Bench(limited(contract, BY_ALLOCATIONS))
+    for action in (AllocateNode(0), AllocateWeakref(0), Free(0), NINE_HUNDRED):
+        bench.judge(action, Observation())
+    bench.judge(TWO_HUNDRED, Observation(minors=1, order="M", exhausted=True))
+    assert [obj.kind for obj in bench.shadow.roots] == ["weakref", "string"]
+    with pytest.raises(Mismatch, match="did not survive"):
+        bench.judge(ReadWeakref(0), Observation(alive=True))
+
+
+@pytest.mark.parametrize(
+    ("soft", "before", "after"), [(True, True, False), (True, False, False), (False, False, False)]
+)
+def test_a_soft_reference_may_keep_its_object_until_memory_is_exhausted(
+    soft: bool, before: bool, after: bool, contract: Contract
+) -> None:
+    bench = Bench(limited(contract, attrs.evolve(BY_ALLOCATIONS, soft=soft)))
+    for action in (AllocateNode(0), AllocateWeakref(0), Free(0), NINE_HUNDRED, FULL):
+        minors = int(action is FULL)
+        bench.judge(action, Observation(minors=minors, order="M" * minors))
+    bench.judge(ReadWeakref(0), Observation(alive=before))
+    bench.judge(TWO_HUNDRED, Observation(minors=1, order="M", exhausted=True))
+    bench.judge(ReadWeakref(0), Observation(alive=after))
+    with pytest.raises(Mismatch, match="did not survive"):
+        bench.judge(ReadWeakref(0), Observation(alive=True))
+
+
+@pytest.mark.parametrize(("order", "until_bytes"), [("M", 56), ("sM", 112)])
+def test_an_exhausted_object_does_not_count_but_it_may_be_sampled_before(
+    order: str, until_bytes: int, contract: Contract
+) -> None:
+    """It passes the sample point in the nursery, and then there is no room."""
+    bench = Bench(limited(contract, BY_MAJORS))
+    for action in (NINE_HUNDRED, *[AllocateString(31)] * 2, EnableSampling(56)):
+        bench.judge(action, Observation())
+    samples = order.count("s")
+    seen = Observation(minors=1, order=order, samples=samples, exhausted=True)
+    bench.judge(AllocateString(38), seen)
+    assert bench.sampling.bytes_until_sample() == until_bytes
+
+
+def test_after_the_last_exhaustion_nothing_is_legal_that_could_be_exhausted(
+    contract: Contract,
+) -> None:
+    stated = limited(contract, BY_MAJORS)
+    bench = Bench(stated)
+    for action in (HUNDRED, NINE_HUNDRED):
+        bench.judge(action, Observation())
+    bench.judge(TWO_HUNDRED, Observation(minors=1, order="M", exhausted=True))
+
+    def legal() -> list[Action]:
+        asked: list[Action] = [HUNDRED, AllocateNode(0), FULL, CollectProgress(), MINOR, Free(0)]
+        return [each for each in asked if why_illegal(each, stated, bench.shadow) is None]
+
+    assert legal() == [FULL, CollectProgress(), MINOR, Free(0)]  # 1000 bytes live.
+    bench.judge(Free(0), Observation())
+    assert legal() == [HUNDRED, AllocateNode(0), FULL, CollectProgress(), MINOR, Free(0)]
+    bench.judge(MINOR, Observation(minors=1, order="M"))
+    # The string may not be found dead.
+    assert legal() == [FULL, CollectProgress(), MINOR, Free(0)]
+
+
+def test_actions_are_not_sent_ahead_of_an_exhaustion(contract: Contract) -> None:
+    assert not may_be_sent_ahead(limited(contract, BY_ALLOCATIONS))
+    assert may_be_sent_ahead(contract.without(("pin",)))
