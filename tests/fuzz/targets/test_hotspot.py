@@ -340,7 +340,7 @@ def test_an_impossible_action_is_an_error(target: FullTarget) -> None:
     target.start({"threads": 2})
     actions = [AllocateString(2**30), EndThread(), BeginThread(thread=1)]
     assert [target.perform(action).error for action in actions] == [
-        "JavaError: the machine has no memory left",
+        "AllocationError: the machine has no memory left",
         "ValueError: the first thread does not end",
         "ValueError: thread 1 has not ended",
     ]
