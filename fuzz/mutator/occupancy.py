@@ -38,7 +38,8 @@ def as_exhausted(action: Action, exhaustion: Exhaustion | None) -> Action:
     """What the action is if it is exhausted: itself, if it never can be."""
     if exhaustion is None or not may_be_exhausted(action, exhaustion):
         return action
-    return (ExhaustedFully if exhaustion.found_by == "allocations" else Exhausted)(action)
+    kind = ExhaustedFully if exhaustion.found_by == "allocations" else Exhausted
+    return kind(action, thread=action.thread)
 
 
 def may_be_exhausted(action: Action, exhaustion: Exhaustion) -> bool:

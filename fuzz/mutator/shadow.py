@@ -316,7 +316,8 @@ class Shadow:
         """Young objects survive exactly when reachable from the roots or from an old object.
 
         One with a finalizer survives too, and so do the key and the value of an ephemeron. The
-        value of a dead one may, if that is old from the start.
+        value of a dead ephemeron may survive, since a runtime may keep the pair outside the nursery
+        (OCaml).
 
         An old object can refer to a young one only if it was written since the last minor
         collection, so the walk starts from these. The exception is a pinned object that survived
@@ -326,9 +327,9 @@ class Shadow:
         if self.young:
             self._age(self.roots)
             self._age(self.finalizers.keeping())
-            self._age(self.finalizers.values())
             for obj in self._written:
                 self._age(obj.refs)
+            self._age(self.finalizers.values(), surely=False)
             fate = OLD if self._is_soft or self._survivors_may_overflow() else DEAD
             for obj in self.young:
                 if obj.age is YOUNG:
@@ -345,14 +346,17 @@ class Shadow:
         self._survivor_bytes += sum(obj.size_bytes for obj in self.young if obj.age is OLD)
         return self._survivor_bytes > self._survivor_bytes_max
 
-    def _age(self, refs: Iterable[ShadowObject | None]) -> None:
-        """Make the young objects among these old, and all young objects that they lead to."""
+    def _age(self, refs: Iterable[ShadowObject | None], *, surely: bool = True) -> None:
+        """Make the young objects among these old, and all young objects that they lead to.
+
+        Unless `surely`, they may be dead instead.
+        """
         pending = [ref for ref in filter(None, refs) if ref.age is YOUNG]
         while pending:
             obj = pending.pop()
             if obj.age is YOUNG:
                 obj.age = OLD
-                obj.survived = True
+                obj.survived |= surely
                 if obj.refers:
                     pending.extend(filter(None, obj.refs or (obj.target, obj.value)))
 

@@ -3,6 +3,7 @@
 - An action is exhausted only if living objects take more than `heap_bytes_max`, together with the
   object that it allocates. Objects that died count too if a major collection was in progress that
   may have missed them.
+- Such an action allocates nothing.
 - Living objects never take more than that and `overshoot_bytes`. Each allocation shows this, or
   each full collection if major collections find it. What is alive only because its finalizer has
   not run may not count there, so then nothing is known.
@@ -42,9 +43,17 @@ class ExhaustionOracle(Oracle):
 
     def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
         if isinstance(action, Exhausted):
+            self._check_nothing_allocated(observation)
             self._check_exhausted(action.action)
         elif action.allocates if self._is_found_by_allocations else action.collects == "full":
             self._check_not_exhausted()
+
+    def _check_nothing_allocated(self, observation: Observation) -> None:
+        for name in ("size", "outside", "at"):
+            value = getattr(observation, name)
+            if value is not None:
+                why = f"{name} is {value}, but an action that is exhausted allocates nothing"
+                raise self.mismatch("exhausted", False, True, why)
 
     def _check_exhausted(self, action: Action) -> None:
         new = [self._shadow.object_of(action)] if action.allocates else []

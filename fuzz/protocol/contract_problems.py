@@ -392,6 +392,10 @@ def _exhaustion(contract: Contract) -> Iterator[str]:
         yield "exhaustion cannot be stated for blocks"
     if contract.batch:
         yield "batch cannot be true with exhaustion, since legality depends on answers"
+    least_bytes = min(kind.fixed_bytes for kind in contract.layout.kinds.values())
+    most_bytes = contract.exhaustion.heap_bytes_max
+    if most_bytes < least_bytes:
+        yield f"heap_bytes_max is {most_bytes}, but the smallest object takes {least_bytes} bytes"
 
 
 def _listed_in(contract: Contract) -> list[str]:

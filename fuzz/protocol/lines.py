@@ -180,6 +180,8 @@ def _message_of(problem: BaseException, kind: type | None) -> str:
         return f"{SUBJECT}{problem}"
     if isinstance(problem, KeyError):
         return f"{SUBJECT}is missing"
+    if isinstance(problem, AttributeError | TypeError) and any(map(attrs.has, _alternatives(kind))):
+        return f"{SUBJECT}must be an object"
     if isinstance(problem, cattrs.ForbiddenExtraKeysError):
         keys = sorted(problem.extra_fields)
         known = [field.name for field in attrs.fields(problem.cl)]

@@ -90,8 +90,8 @@ class Configuration:
     first_bytes: int = 1
     """Each thread's bytes until its first sample where threads have TLABs: 1 or more."""
     heap_bytes_max: int = 0
-    """What the objects outside the nursery may take after a major collection; 0 for no limit. Only
-    a collector with a limit uses it."""
+    """What the objects outside the nursery may take after a major collection, 0 or more. Only a
+    collector with a limit uses it."""
     prebuilt_nodes: int = 1
     """Immortal nodes that exist from the start, 0 to 8."""
     prebuilt_arrays: int = 1
@@ -114,6 +114,10 @@ class Configuration:
             raise ConfigurationError(f"sampler_seeds must be 1 to {THREADS_MAX} numbers")
         if not all(0 <= seed <= SEED_MAX for seed in self.sampler_seeds):
             raise ConfigurationError(f"each of sampler_seeds must be from 0 to {SEED_MAX}")
+        if self.heap_bytes_max < 0:
+            raise ConfigurationError(
+                f"heap_bytes_max is {self.heap_bytes_max}; it must be 0 or more"
+            )
         for name in ("prebuilt_nodes", "prebuilt_arrays"):
             if not 0 <= getattr(self, name) <= PREBUILT_MAX:
                 raise ConfigurationError(f"{name} must be from 0 to {PREBUILT_MAX}")

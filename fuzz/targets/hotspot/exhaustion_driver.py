@@ -7,6 +7,7 @@ is; "Requested array size exceeds VM limit" and other errors are errors of the a
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
@@ -35,6 +36,8 @@ OBJECT_BYTES_MAX = 2**23
 """Eight of these fill the heap."""
 MACHINE_BYTES = 2**20
 """More than what the machine and the driver keep alive themselves."""
+RESERVE_LENGTH = 2**14
+"""An array of this length is larger than the phantom references of a trace."""
 WITH_SERIAL = {COLLECTOR: COLLECTORS.index(SERIAL)}
 """Other collectors place large objects in whole regions, or promise less."""
 SOFT = Setting("soft_references", 0, Range(0, 1))
@@ -53,6 +56,10 @@ class HotspotExhaustionDriver(HotspotFinalizersDriver):
     # A machine that collects for too long without success would throw another error.
     FLAGS = (*HotspotFinalizersDriver.FLAGS, "-XX:-UseGCOverheadLimit")
 
+    def __init__(self, name: str, library: str) -> None:
+        super().__init__(name, library)
+        self._reserve: int | None = None
+
     @cached_property
     @override
     def machine(self) -> JavaMachine:
@@ -65,6 +72,8 @@ class HotspotExhaustionDriver(HotspotFinalizersDriver):
     @override
     def begin(self, chosen: Mapping[str, int]) -> Contract:
         contract = super().begin({**WITH_SERIAL, **chosen})
+        if self._reserve is None:
+            self._reserve = self.attached[0].new_array(RESERVE_LENGTH)
         self.machine.names.use_soft(is_soft := bool(chosen[SOFT.name]))
         room_bytes = old_bytes(WITH_SERIAL) - MACHINE_BYTES
         weakref = contract.layout.kinds["weakref"]
@@ -98,15 +107,33 @@ class HotspotExhaustionDriver(HotspotFinalizersDriver):
             return None
 
     @override
+    def add(self, target: int, number: int) -> None:
+        """Only allocations may be exhausted, so the reference may take the place of the reserve."""
+        try:
+            super().add(target, number)
+        except AllocationError as problem:
+            if self._reserve is None:
+                raise
+            self.machine.jni.DeleteLocalRef(self.attached[0].env, problem.thrown)
+            self.attached[0].free(self._reserve)
+            self._reserve = None
+            super().add(target, number)
+
+    @override
     def add_sentinel(self) -> None:
         """There is none: in a heap that is nearly full, young collections find no dead objects."""
 
     def _message_of(self, problem: AllocationError) -> bytes | None:
         """The message of what was thrown. At this moment nothing can be allocated."""
-        jni, env = self.machine.jni, self.attached[0].env
-        text = jni.GetObjectField(env, problem.thrown, self._message)
-        message: bytes | None = None if text is None else jni.GetStringUTFChars(env, text, None)
-        jni.DeleteLocalRef(env, problem.thrown)
+        jni, thread = self.machine.jni, self.attached[0]
+        message = None
+        with thread.frame():
+            text = jni.GetObjectField(thread.env, problem.thrown, self._message)
+            if text is not None:
+                characters = jni.GetStringUTFChars(thread.env, text, None)
+                message = ctypes.string_at(characters)
+                jni.ReleaseStringUTFChars(thread.env, text, characters)
+        jni.DeleteLocalRef(thread.env, problem.thrown)
         return message
 
 

@@ -238,6 +238,16 @@ static int is_broken = 1;
 
 static void end_trace(const char *error);
 
+static void *resized(void *block, size_t bytes)
+{
+    void *made = realloc(block, bytes);
+    if (!made) {
+        fputs("the driver has no memory left\n", stderr);
+        _exit(EXIT_FAILURE);
+    }
+    return made;
+}
+
 #define ALLOCATES(action) (strncmp(ACTION_NAMES[action], "allocate_", 9) == 0)
 
 static int is_in_nursery(word object)
@@ -266,7 +276,8 @@ static long destructibles_count;
 
 long gcfuzz_new_destructor(void)
 {
-    destructibles = realloc(destructibles, (size_t)(destructibles_count + 1) * sizeof(*destructibles));
+    size_t count = (size_t)destructibles_count + 1;
+    destructibles = resized(destructibles, count * sizeof(*destructibles));
     destructibles[destructibles_count] = (struct destructible){fields[DESTRUCTOR], fields[NUMBER]};
     return destructibles_count++;
 }
@@ -398,7 +409,7 @@ static void add_number(struct numbers *numbers, long number)
 {
     if (numbers->count == numbers->room) {
         numbers->room = 2 * numbers->room + 64;
-        numbers->all = realloc(numbers->all, (size_t)numbers->room * sizeof(long));
+        numbers->all = resized(numbers->all, (size_t)numbers->room * sizeof(long));
     }
     numbers->all[numbers->count++] = number;
 }
@@ -447,7 +458,7 @@ void gcfuzz_happened(long event)
 {
     if (order_length == order_room) {
         order_room = 2 * order_room + 64;
-        order = realloc(order, (size_t)order_room);
+        order = resized(order, (size_t)order_room);
     }
     order[order_length++] = (char)event;
     if (event == 's' && ++samples > SAMPLES_MAX)
@@ -477,7 +488,7 @@ void gcfuzz_reported(void *array, long count)
     put_number(figures[count - 1]);
     put("}");
     size_t length = output_length - before;
-    reports = realloc(reports, reports_length + length + 1);
+    reports = resized(reports, reports_length + length + 1);
     memcpy(reports + reports_length, output + before, length);
     reports_length += length;
     reports[reports_length] = '\0';
@@ -505,8 +516,8 @@ static long queue_length, queue_room;
 static void grow_table(void)
 {
     table_room = table_room ? 2 * table_room : 256;
-    table = realloc(table, (size_t)table_room * sizeof(*table));
-    table_rows = realloc(table_rows, (size_t)table_room * sizeof(*table_rows));
+    table = resized(table, (size_t)table_room * sizeof(*table));
+    table_rows = resized(table_rows, (size_t)table_room * sizeof(*table_rows));
     memset(table, 0, (size_t)table_room * sizeof(*table));
     for (long row = 0; row < queue_length; row++) {
         long place = (long)((queue[row] >> 3) * 0x9E3779B97F4A7C15u >> 20) & (table_room - 1);
@@ -536,7 +547,7 @@ static long row_of(word object)
     }
     if (queue_length == queue_room) {
         queue_room = 2 * queue_room + 64;
-        queue = realloc(queue, (size_t)queue_room * sizeof(*queue));
+        queue = resized(queue, (size_t)queue_room * sizeof(*queue));
     }
     table[place] = object, table_rows[place] = queue_length;
     queue[queue_length] = object;
@@ -588,7 +599,7 @@ void gcfuzz_identity(long identity)
     while (number < identities_count && identities[number] != identity)
         number++;
     if (number == identities_count) {
-        identities = realloc(identities, (size_t)++identities_count * sizeof(long));
+        identities = resized(identities, (size_t)++identities_count * sizeof(long));
         identities[number] = identity;
     }
     fields[IDENTITY] = number + 1;

@@ -280,6 +280,10 @@ let perform () =
   | 22 -> register_last (number 1) (root (!root_count - 1))
   | _ -> raise Not_found
 
+let refuse () =
+  answered := 2;
+  set answer 8 (-1L)
+
 (* Memprof runs postponed callbacks between two turns of a loop. *)
 let poll () =
   for _ = 1 to 2 do
@@ -305,10 +309,9 @@ let () =
     sampled_count := 0;
     (match perform () with
     | () -> set answer 8 (Int64.of_int (!answered - 2))
-    | exception _ ->
-        answered := 2;
-        set answer 8 (-1L));
-    poll ();
+    | exception _ -> refuse ());
+    (* A finaliser that is called here may find its table full. *)
+    (try poll () with _ -> refuse ());
     put (collections () - before);
     for index = 0 to !sampled_count - 1 do
       put sampled_words.(index)

@@ -126,7 +126,8 @@ class ProcessTarget(FullTarget):
         """A program that answers only headers would be started twice for each trace."""
         if self._silent_traces < SILENT_TRACES_MAX:
             return None
-        what = f"has answered no action in {self._silent_traces} traces: {self._problem}"
+        why = self._problem or "its contract allows none"
+        what = f"has answered no action in {self._silent_traces} traces: {why}"
         return f"{' '.join(self._command)}: {what}"
 
     @override

@@ -16,6 +16,7 @@ from fuzz.protocol.actions import (
     CollectFull,
     CollectMinor,
     CollectStep,
+    EnableSampling,
     Free,
     ReadEphemeron,
     ReadWeakref,
@@ -27,6 +28,8 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
+from fuzz.run import run_actions
+from fuzz.targets import make_target
 
 NODE, FULL, MINOR, RUN = AllocateNode(0), CollectFull(), CollectMinor(), RunFinalizers()
 KEEP = RunFinalizers(keep=True)
@@ -289,6 +292,12 @@ def test_a_dead_ephemeron_may_keep_its_value_until_a_full_collection(finalizing:
     assert judge(finalizing, *steps, MINOR, (ReadWeakref(1), True)) is None
     assert judge(finalizing, *steps, MINOR, (ReadWeakref(1), False)) is None
     assert judge(finalizing, *steps, FULL, (ReadWeakref(1), True)) == "its object did not survive"
+
+
+def test_the_value_of_a_dead_ephemeron_dies_in_the_reference() -> None:
+    """A session with samples expected that it survived."""
+    actions = [EnableSampling(8), NODE, AllocateEphemeron(0, 0), Free(0), Free(0), CollectStep()]
+    assert run_actions(make_target("reference-finalizers"), {}, actions) is None
 
 
 def test_a_key_that_a_finalizer_keeps_is_alive(finalizing: Contract) -> None:

@@ -114,6 +114,18 @@ def test_a_wrong_answer_is_found(
     assert judge(limited(contract, exhaustion), *steps) == why
 
 
+@pytest.mark.parametrize("field", ["size", "outside", "at"])
+def test_an_exhausted_action_that_says_what_it_allocated_is_wrong(
+    field: str, contract: Contract
+) -> None:
+    bench = Bench(limited(contract, BY_ALLOCATIONS))
+    bench.judge(NINE_HUNDRED, Observation())
+    seen = Observation(minors=1, order="M", exhausted=True)
+    setattr(seen, field, 8)
+    with pytest.raises(Mismatch, match=f"{field} is 8, but an action that is exhausted allocates"):
+        bench.judge(TWO_HUNDRED, seen)
+
+
 def test_without_a_promise_no_action_may_be_exhausted(contract: Contract) -> None:
     assert judge(contract, (HUNDRED, OUT)) == "heap: the contract does not allow it here"
 

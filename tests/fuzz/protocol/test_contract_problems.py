@@ -28,7 +28,7 @@ PLAIN: dict[str, Any] = {"observes": ("minors", "value", "samples", "order")}
 LIMITED: dict[str, Any] = {
     "actions": ("allocate_node", "free"),
     "observes": ("minors", "exhausted"),
-    "exhaustion": Exhaustion(8),
+    "exhaustion": Exhaustion(64),
 }
 ONE: dict[str, Any] = {"surplus": "dropped", "samples_per_allocation": "one"}
 WITHOUT_CALLBACKS = ("allocate_node", "allocate_string", "enable_sampling", "disable_sampling")
@@ -167,6 +167,7 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ),
     (LIMITED, {"batch": True}, "batch cannot be true with exhaustion"),
     (LIMITED, {"exhaustion": Exhaustion(0)}, "exhaustion.heap_bytes_max is 0; it must be at le"),
+    (LIMITED, {"exhaustion": Exhaustion(15)}, "heap_bytes_max is 15, but the smallest object"),
     (
         PLAIN,
         {"actions": ("allocate_node",), "finalizers": Finalizers(destructors=True)},

@@ -58,6 +58,13 @@ def test_a_value_of_another_type_is_reported_with_the_legal_ones(contract: Contr
     assert message == "sampling.crosses is [1]; it must be one of beyond, at"
 
 
+@pytest.mark.parametrize("data", [[1], 7, "often"])
+def test_what_is_no_object_is_reported_with_its_place(data: object, contract: Contract) -> None:
+    stated = {**unstructured(contract), "exhaustion": data}
+    with pytest.raises(ValueError, match=r"^exhaustion must be an object$"):
+        contract_from_data(stated)
+
+
 def test_an_unknown_key_is_reported_with_its_place(contract: Contract) -> None:
     assert complaint_of_contract(contract, {"foo": 1}) == "the unknown key foo in sampling"
 

@@ -149,6 +149,19 @@ def test_hotspot_exhausts_again_and_again_and_clears_references(soft: int) -> No
 
 
 @pytest.mark.slow
+def test_in_a_full_heap_of_hotspot_finalizers_can_be_registered() -> None:
+    """Its reference takes memory, too, but only allocations may be exhausted."""
+    lengths = [8_000_000] + [8_000_000 >> power for power in range(21) for _ in range(2)]
+    fill: list[Action] = [*map(AllocateString, lengths), *[AllocateString(0)] * 8]
+    finalizers: list[Action] = [RegisterFinalizer(0, number) for number in range(200)]
+    run, failure = run_through(
+        installed("hotspot-exhaustion"), {}, [AllocateNode(1), *fill, *finalizers]
+    )
+    assert failure is None
+    assert [*run.answers][len(fill)].exhausted
+
+
+@pytest.mark.slow
 def test_hotspot_runs_a_finalizer_after_its_memory_was_exhausted() -> None:
     """The contract promises no call, so sessions would not see that."""
     large = AllocateString(8_000_000)
