@@ -111,8 +111,9 @@ Call = tuple[str, tuple[object, ...]]
 
 
 def arguments_of(action: Action) -> tuple[object, ...]:
-    """The arguments of the heap's method. The reference has one thread, which is left out."""
-    return attrs.astuple(action, filter=lambda field, _: field.name != "thread")
+    """The arguments of the heap's method. The reference has one thread, and no destructors."""
+    left_out = {"thread", "destructor"}
+    return attrs.astuple(action, filter=lambda field, _: field.name not in left_out)
 
 
 def heap_calls(traces: list[Trace]) -> list[tuple[Configuration, list[Call]]]:
