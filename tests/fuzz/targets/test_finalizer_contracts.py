@@ -84,7 +84,7 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 ACTIONS = {
     "reference-finalizers": 20_000,
-    "incminimark-finalizers": 12_000,
+    "incminimark-finalizers": 4000,
     "incminimark-c-finalizers": 50_000,
     "go-finalizers": 50_000,
     "go-finalizers with GCFUZZ_GO": 50_000,
