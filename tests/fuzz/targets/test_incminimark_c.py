@@ -183,8 +183,10 @@ class Recording(Changed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", ["1", "2", "3", "4", "5"])
-@pytest.mark.parametrize(("more", "actions"), [("", 10_000), ("-finalizers", 5000)])
+@pytest.mark.parametrize(
+    ("more", "actions", "seed"),
+    [("", 10_000, seed) for seed in "123"] + [("-finalizers", 5000, seed) for seed in "1234"],
+)
 def test_both_collectors_answer_alike(
     more: str, actions: int, seed: str, options: TargetOptions
 ) -> None:
