@@ -215,9 +215,10 @@ class Run:
         if probes is not None:
             probes.watch(action, observation, bench, before, pending)
             if probes.wanted is not None and probes.counts[probes.wanted]:
-                reached = self.configuration, tuple(self.actions), probes.wanted
-                trace = Reaching(*reached, tuple(self.exhausted))
-                raise ProbeReached(trace)
+                done = tuple(self.actions)
+                raise ProbeReached(
+                    Reaching(self.configuration, done, probes.wanted, tuple(self.exhausted))
+                )
         self.situation.phase = observation.state
         if observation.graph is not None:
             self.situation.objects = len(observation.graph)

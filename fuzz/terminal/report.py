@@ -33,7 +33,7 @@ def describe_action(action: Action) -> str:
             words += [f"by thread {value}"] if value else []
         elif value is True:
             words.append(field.name)
-        elif value is not field.default:
+        elif value != field.default:
             words.append(f"{field.name}={'null' if value is None else value}")
     return " ".join(words)
 
