@@ -40,8 +40,7 @@ def test_the_schema_takes_each_line_of_the_collector(
     assert refused(str(build())) == []
 
 
-@pytest.mark.parametrize("engine", ["random", "stateful"])
-@pytest.mark.parametrize("seed", ["2", "3"])
+@pytest.mark.parametrize(("engine", "seed"), [("random", "2"), ("stateful", "3")])
 def test_a_session_on_the_sanitized_collector_is_clean(
     build: Build, session: Session, engine: str, seed: str
 ) -> None:

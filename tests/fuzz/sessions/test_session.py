@@ -135,7 +135,7 @@ def test_a_session_with_a_failure_exits_with_1_and_names_the_bug(found: Result) 
         ("random", 2, 50_000, "reference"),
         ("stateful", 1, 400, ORDERS[0]),
         ("stateful", 2, 400, ORDERS[0]),
-        ("stateful", 1, 20_000, ORDERS[0]),
+        ("stateful", 1, 5000, ORDERS[0]),
     ],
 )
 def test_a_session_of_actions_is_reproducible(

@@ -29,7 +29,7 @@ from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
 
 JFR, AS_DOCUMENTED = "hotspot-jfr", "hotspot-jfr-as-documented"
-ACTIONS = {"25": 100_000, "17": 50_000}
+ACTIONS = {"25": 25_000, "17": 25_000}
 SAMPLES_MIN = 2000
 PERIOD_BYTES = 1856
 """What an object outside a buffer must reach: the buffer's 2048 bytes less those in reserve."""

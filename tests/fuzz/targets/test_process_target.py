@@ -418,7 +418,7 @@ def test_a_session_finds_an_extra_answer(tmp_path: Path) -> None:
 def test_a_session_ends_if_the_program_hangs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_session(tmp_path, "hang", "--timeout", "2s", "--actions", "60") == MISMATCH
+    assert run_session(tmp_path, "hang", "--timeout", "2s", "-x") == MISMATCH
     assert "got       the target did not answer this action within 2 s" in capsys.readouterr().out
 
 
@@ -427,7 +427,18 @@ def start_hanging_session(
 ) -> tuple[subprocess.Popen[bytes], psutil.Process]:
     """A session whose program hangs, and that program."""
     command = shlex.join(command_of(misbehaviour))
-    options = ["--command", command, "--timeout", "2m", "--seed", "1", "--corpus", str(corpus)]
+    options = [
+        "--command",
+        command,
+        "--timeout",
+        "2m",
+        "--time",
+        "15s",
+        "--seed",
+        "1",
+        "--corpus",
+        str(corpus),
+    ]
     session = subprocess.Popen(
         [sys.executable, "-m", "fuzz", "run", *options], env=environment, stdout=subprocess.DEVNULL
     )

@@ -30,9 +30,9 @@ SAME_EVERYWHERE = ("jemalloc", "gperftools", "tcmalloc", "scalene", "ddtrace", "
     ("name", "engine", "actions", "least"),
     [
         ("jemalloc", "random", 100_000, 10_000),
-        ("jemalloc", "stateful", 20_000, 1000),
-        ("gperftools", "random", 125_000, 10_000),
-        ("gperftools", "stateful", 30_000, 1000),
+        ("jemalloc", "stateful", 10_000, 1000),
+        ("gperftools", "random", 60_000, 5000),
+        ("gperftools", "stateful", 10_000, 500),
         ("tcmalloc", "random", 50_000, 2000),
         ("scalene", "random", 12_000, 2000),
         ("ddtrace", "random", 10_000, 2000),
