@@ -21,7 +21,7 @@ from typing import Any
 
 import gcmodel
 
-ACTIONS = 250_000
+ACTIONS = 120_000
 """For `reference`. Each other reference gets 2/25 of this."""
 SETTINGS = """
 [run]

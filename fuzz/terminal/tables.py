@@ -30,7 +30,7 @@ from fuzz.terminal.report import describe_action, describe_configuration, print_
 from fuzz.terminal.standard_streams import Screen
 
 BUG_COLUMNS = max(map(len, KNOWN_BUGS))
-ORACLE_COLUMNS = len("transparency")
+ORACLE_COLUMNS = len("finalization,")
 """The widths that make `gcfuzz bugs` legible in 80 columns."""
 
 

@@ -29,10 +29,10 @@ SAME_EVERYWHERE = ("jemalloc", "gperftools", "tcmalloc", "scalene", "ddtrace", "
 @pytest.mark.parametrize(
     ("name", "engine", "actions", "least"),
     [
-        ("jemalloc", "random", 100_000, 10_000),
-        ("jemalloc", "stateful", 10_000, 1000),
-        ("gperftools", "random", 60_000, 5000),
-        ("gperftools", "stateful", 10_000, 500),
+        ("jemalloc", "random", 50_000, 5000),
+        ("jemalloc", "stateful", 5000, 500),
+        ("gperftools", "random", 60_000, 4800),
+        ("gperftools", "stateful", 5000, 250),
         ("tcmalloc", "random", 50_000, 2000),
         ("scalene", "random", 12_000, 2000),
         ("ddtrace", "random", 10_000, 2000),
