@@ -87,7 +87,8 @@ unsafe class Mutator
     }
 
     // A new object: its place, its size, the times around it, and the end of the context before it.
-    // The bounds are read right at the allocation, since any other call may wait for a collection.
+    // Its place and the bounds are read right at the allocation, since any other call may wait for
+    // a collection of another thread, which moves the object.
     long Allocate(long* asked, long* answer)
     {
         object made = null;
@@ -99,15 +100,15 @@ unsafe class Mutator
             case 1: made = new Item[asked[1]]; break;
             case 2: made = new object[asked[1]]; break;
         }
+        answer[1] = AddressOf(made);
         Bounds(answer);
         answer[7] = Stopwatch.GetTimestamp();
         roots[rootCount++] = made;
         if (asked[0] == 0)
             ((Node)made).number = asked[1];
-        answer[1] = AddressOf(made);
-        byte* type = *(byte**)answer[1];
+        byte* now = (byte*)AddressOf(made), type = *(byte**)now;
         // The type has the size of an item, and the object the number of its items.
-        long itemBytes = *(int*)type < 0 ? *(ushort*)type * *(uint*)(answer[1] + 8) : 0;
+        long itemBytes = *(int*)type < 0 ? *(ushort*)type * *(uint*)(now + 8) : 0;
         answer[2] = *(uint*)(type + 4) + itemBytes;
         return 0;
     }
