@@ -427,18 +427,8 @@ def start_hanging_session(
 ) -> tuple[subprocess.Popen[bytes], psutil.Process]:
     """A session whose program hangs, and that program."""
     command = shlex.join(command_of(misbehaviour))
-    options = [
-        "--command",
-        command,
-        "--timeout",
-        "2m",
-        "--time",
-        "15s",
-        "--seed",
-        "1",
-        "--corpus",
-        str(corpus),
-    ]
+    limits = ["--timeout", "2m", "--time", "15s"]
+    options = ["--command", command, *limits, "--seed", "1", "--corpus", str(corpus)]
     session = subprocess.Popen(
         [sys.executable, "-m", "fuzz", "run", *options], env=environment, stdout=subprocess.DEVNULL
     )
