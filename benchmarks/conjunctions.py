@@ -485,15 +485,21 @@ def _find(name: str) -> Bug:
     return BUGS[name] if name in BUGS else dict(map(generated, range(GENERATED_COUNT)))[name]
 
 
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Plant the bug of that name in this process."""
+    with Bug(Heap, "__init__", _remembering).planted(), _find(name).planted():
+        yield
+
+
 # Hunts.
 
 
 def hunt(name: str, engine_name: str, seed: int, actions_max: int) -> int | None:
     """The number of actions until something fails; None if nothing does."""
-    remembering = Bug(Heap, "__init__", _remembering)
     engine = make_engine(engine_name, make_target("reference"), str(seed))
     actions = 0
-    with remembering.planted(), _find(name).planted():
+    with planted(name):
         for done in slices_of(engine, actions_max, ProbeCounter()):
             actions += done.actions
             if done.failures:

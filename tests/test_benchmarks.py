@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 BENCHMARKS = HERE.parent / "benchmarks"
 RUN_HERE = {
     *("throughput", "targets", "target_shares", "effectiveness", "mutants", "conjunctions"),
-    *("terminal_picture", "faults"),
+    *("second_runs", "terminal_picture", "faults"),
 }
 RUN_ELSEWHERE = {
     "fuzzing_coverage": "test_fuzzing_coverage.py",
@@ -102,6 +102,14 @@ def test_each_conjunctive_bug_is_hunted(half: str, hunts: int) -> None:
     program = str(BENCHMARKS / "conjunctions.py")
     printed = printed_by(program, "--half", half, "--seeds", "1", "--actions", "100")
     assert f"of {hunts} hunts won" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bugs", ["known", "conjunctive"])
+def test_each_share_of_second_runs_has_a_row(bugs: str) -> None:
+    program = str(BENCHMARKS / "second_runs.py")
+    printed = printed_by(program, "--bugs", bugs, "--seeds", "1", "--actions", "100")
+    assert [f"│ {name} " in printed for name in ("none", "today", "all")] == [True] * 3
 
 
 @pytest.mark.slow
