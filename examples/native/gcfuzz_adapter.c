@@ -95,12 +95,21 @@ static void append_string(text *to, const char *string)
 /* ---- What was answered, until it is written ---- */
 
 static text answers;
+static int answers_to = STDOUT_FILENO;
+
+/* Standard output belongs to the protocol, and what a collector prints comes late if stdio keeps it
+ * back: it would end up behind the answers of a later trace. It goes to standard error instead. */
+static bool keep_standard_output(void)
+{
+    answers_to = dup(STDOUT_FILENO);
+    return answers_to >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0;
+}
 
 static void write_answers(void)
 {
     size_t done = 0;
     while (done < answers.count) {
-        ssize_t written = write(STDOUT_FILENO, answers.bytes + done, answers.count - done);
+        ssize_t written = write(answers_to, answers.bytes + done, answers.count - done);
         if (written < 0 && errno != EINTR)
             break; /* Nobody listens any more. */
         done += written > 0 ? (size_t)written : 0;
@@ -937,10 +946,11 @@ static void append_layout(text *to)
     append_kind(to, "array", &contract.array);
     append_kind(to, "weakref", &contract.weakref);
     append_kind(to, "ephemeron", &contract.ephemeron);
-    append(to, "}, \"word_bytes\": %llu, \"large_object_bytes\": %llu, \"object_bytes_max\": %llu}",
+    append(to, "}, \"word_bytes\": %llu, \"large_object_bytes\": %llu, \"object_bytes_max\": %llu%s}",
            (unsigned long long)contract.word_bytes,
            (unsigned long long)contract.large_object_bytes,
-           (unsigned long long)contract.object_bytes_max);
+           (unsigned long long)contract.object_bytes_max,
+           contract.ignores_nonmovable ? ", \"nonmovable\": \"ignored\"" : "");
 }
 
 static void append_choice(text *to, const char *key, const char *value)
@@ -1241,6 +1251,10 @@ int gcfuzz_serve(const gcfuzz_adapter *served)
     adapter = served;
     if (adapter->setting_count > SETTINGS_MAX) {
         fprintf(stderr, "gcfuzz_adapter: at most %d settings\n", SETTINGS_MAX);
+        return EXIT_FAILURE;
+    }
+    if (!keep_standard_output()) {
+        perror("gcfuzz_adapter: standard output");
         return EXIT_FAILURE;
     }
     while (read_more(&input)) {

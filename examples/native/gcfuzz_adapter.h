@@ -9,8 +9,8 @@
  * right kind, fields and ranges that exist, sizes and periods that the contract allows.
  *
  * An object is a `void *` whose meaning is the collector's own. One that moves must be updated in
- * the roots, see gcfuzz_roots. Whatever the collector wants to print goes to standard error, since
- * standard output belongs to the protocol.
+ * the roots, see gcfuzz_roots. Standard output belongs to the protocol, so whatever the collector
+ * prints goes to standard error.
  */
 #ifndef GCFUZZ_ADAPTER_H
 #define GCFUZZ_ADAPTER_H
@@ -52,6 +52,7 @@ typedef struct {
     uint64_t nursery_bytes;
     gcfuzz_kind node, string, array, weakref, ephemeron;
     uint64_t word_bytes, large_object_bytes, object_bytes_max;
+    bool ignores_nonmovable; /* or else a nonmovable object lies outside the nursery */
     gcfuzz_sampling sampling;
     gcfuzz_finalizers finalizers;
     const char *const *observes; /* names of fields, NULL after the last; others are not printed */

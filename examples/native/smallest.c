@@ -48,7 +48,7 @@ static void *allocate(uint32_t kind, int64_t number, uint64_t size_bytes)
 
 static void *allocate_node(int64_t number, bool nonmovable)
 {
-    (void)nonmovable; /* nothing moves */
+    (void)nonmovable; /* all objects lie outside the nursery, as nonmovable ones must */
     return allocate(NODE, number, sizeof(object));
 }
 

@@ -186,7 +186,8 @@ class SamplingOracle(Oracle):
             why = f"by the layout, a {obj.kind} of {obj.number}{place}"
             raise self.mismatch("size", obj.size_bytes, observation.size, why)
         if observation.outside is not obj.outside and "outside" in self._observes:
-            why = f"by the layout, {obj.size_bytes} bytes"
+            kept = " that must not move" if getattr(action, "nonmovable", False) else ""
+            why = f"by the layout, {obj.size_bytes} bytes{kept}"
             raise self.mismatch("outside", obj.outside, observation.outside, why)
 
     def _check_hits(self, observation: Observation) -> None:

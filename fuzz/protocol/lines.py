@@ -48,7 +48,7 @@ QUOTED_MAX = 40
 def quoted(value: object) -> str:
     """The beginning of a value, as in a trace."""
     try:
-        text = json.dumps(value)
+        text = json.dumps(value, default=repr)
     except RecursionError:  # A value that could be read may be too deep to be written.
         return "…"
     return text if len(text) <= QUOTED_MAX else text[:QUOTED_MAX] + "…"
@@ -128,7 +128,8 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook_factory(_is_literal, _literal)
     converter.register_structure_hook_func(lambda kind: kind is Way, _way_of)
     converter.register_unstructure_hook_func(
-        lambda kind: kind is Way, lambda way: {"by": way.by, **converter.unstructure(way)}
+        lambda kind: kind is Way,
+        lambda way: {"by": way.by, **converter.unstructure(way)} if isinstance(way, Way) else way,
     )
     converter.register_structure_hook_func(lambda kind: kind is Action, _action_of)
     converter.register_unstructure_hook_func(lambda kind: kind is Action, action_to_data)
@@ -349,6 +350,14 @@ def contract_from_data(data: object) -> Contract:
         raise
     check_contract(contract)
     return contract
+
+
+def checked_contract(contract: Contract) -> Contract:
+    """A contract that was made in Python, as if it had been read: lists are tuples.
+
+    Raises ValueError saying what is wrong with it. Python lets a field have any value.
+    """
+    return contract_from_data(unstructured(contract))
 
 
 def check_contract(contract: Contract) -> None:

@@ -100,6 +100,7 @@ class GuardedTarget(FullTarget):
         self._target = target
         self._without = without
         self._default: Contract | None = None
+        self._stated: Contract | None = None
         self._checked: Contract | None = None
 
     @override
@@ -133,15 +134,15 @@ class GuardedTarget(FullTarget):
 
     def _started(self, configuration: Mapping[str, int]) -> Contract:
         """The checked contract. Raises what `start` raises, TypeError and ValueError."""
-        from fuzz.protocol.lines import check_contract
+        from fuzz.protocol.lines import checked_contract
 
         contract: object = self._target.start(configuration)
         if not isinstance(contract, Contract):
             raise TypeError(f"start() returned {type(contract).__name__}, not a Contract")
-        if contract != self._checked:
-            check_contract(contract)
-            self._checked = contract
-        return contract.without(self._without)
+        if contract != self._stated:
+            self._stated, self._checked = contract, checked_contract(contract)
+        assert self._checked is not None
+        return self._checked.without(self._without)
 
     @override
     def perform(self, action: Action) -> Observation:

@@ -15,6 +15,7 @@ import pytest
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 
 HEADER = '{"gcfuzz": 2, "target": "process", "config": {"nursery_bytes": 64}}'
+HEADER_OF_SMALLEST = '{"gcfuzz": 2, "target": "process", "config": {}}'
 NODE = '{"do": "allocate_node", "number": 5}'
 COPY = (
     '{"do": "copy_array", "source": 0, "dest": 0, "source_start": %d, "dest_start": 0, '
@@ -55,6 +56,36 @@ def test_a_header_is_answered_with_a_contract_of_the_callbacks(program: Path) ->
     assert answer["contract"]["nursery_bytes"] == 64
     assert "write" in answer["contract"]["actions"]
     assert "pin" not in answer["contract"]["actions"]
+
+
+@pytest.fixture
+def changed(native: Path, tmp_path: Path) -> Callable[[str, str], Path]:
+    """Compile the smallest adapter with a change to its code."""
+
+    def compiled(before: str, after: str) -> Path:
+        code = (native / "smallest.c").read_text()
+        assert before in code
+        source, program = tmp_path / "changed.c", tmp_path / "changed"
+        source.write_text("#include <stdio.h>\n" + code.replace(before, after))
+        kit = [f"-I{native}", str(native / "gcfuzz_adapter.c")]
+        subprocess.run(["gcc", "-std=gnu11", *kit, source, "-o", program], check=True)
+        return program
+
+    return compiled
+
+
+def test_what_the_collector_prints_is_no_answer(changed: Callable[[str, str], Path]) -> None:
+    program = changed("    period_bytes = period;", '    puts("on"); period_bytes = period;')
+    lines = in_lines(HEADER_OF_SMALLEST, '{"do": "enable_sampling", "period_bytes": 8}')
+    ran = subprocess.run([program], input=lines, capture_output=True, check=True)
+    assert [json.loads(line) for line in ran.stdout.splitlines()][1:] == [{}]
+    assert ran.stderr == b"on\n"
+
+
+def test_a_kit_may_ignore_that_an_object_must_not_move(changed: Callable[[str, str], Path]) -> None:
+    program = changed(".word_bytes = 8,", ".word_bytes = 8, .ignores_nonmovable = true,")
+    (answer,) = talk(program, in_lines(HEADER_OF_SMALLEST))
+    assert answer["contract"]["layout"]["nonmovable"] == "ignored"
 
 
 def test_keys_may_come_in_any_order(answers: Answers) -> None:

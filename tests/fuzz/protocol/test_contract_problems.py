@@ -1,10 +1,14 @@
 """What a target may not state: for each mistake in a contract there is a sentence."""
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 import pytest
 
+from fuzz.problems import BadInputError
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import (
     NO_SAMPLING,
     AtOnce,
@@ -22,7 +26,8 @@ from fuzz.protocol.counting import Buffers, Contexts, LazySeeds, NetBytes, Profi
 from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.lines import contract_from_data, unstructured
-from fuzz.protocol.target import Target
+from fuzz.protocol.observation import Observation
+from fuzz.protocol.target import Target, contract_of
 
 PLAIN: dict[str, Any] = {"observes": ("minors", "value", "samples", "order")}
 LIMITED: dict[str, Any] = {
@@ -562,3 +567,46 @@ def test_if_nothing_is_sampled_no_field_of_sampling_is_needed(
     contract: Contract, observes: str
 ) -> None:
     assert needs_with(contract, "allocate_node free disable_sampling", observes) == []
+
+
+# A contract that was made in Python, where a field may have any value.
+
+
+class Stating:
+    """A target with that contract."""
+
+    name = "stating"
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        return self._contract
+
+    def perform(self, action: Action) -> Observation:
+        return Observation()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("surplus", "drop", 'sampling.surplus is "drop"; did you mean `dropped`?'),
+        ("crosses", "reaches", 'sampling.crosses is "reaches"; it must be one of beyond, at'),
+        ("disabling", ("forget",), 'sampling.disabling[0] is "forget"'),
+        ("initial_period_bytes", 0.5, "sampling.initial_period_bytes must be an integer"),
+        ("counting", {"by": "net_byte"}, 'sampling.counting is by "net_byte"; did you mean'),
+    ],
+)
+def test_a_wrong_word_in_python_is_refused_as_in_json(
+    contract: Contract, key: str, value: Any, problem: str
+) -> None:
+    changes: dict[str, Any] = {key: value}
+    wrong = attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, **changes))
+    with pytest.raises(BadInputError, match=re.escape(problem)):
+        contract_of(Stating(wrong))
+
+
+def test_in_python_lists_are_tuples(contract: Contract) -> None:
+    changes: dict[str, Any] = {"observes": [*PLAIN["observes"]]}
+    stated = contract_of(Stating(attrs.evolve(contract, **changes)))
+    assert stated == attrs.evolve(contract, **PLAIN)
