@@ -37,7 +37,7 @@ from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
 Shares = Mapping[str, int]
-"""By oracle: one trace in so many runs again; 0 if none does."""
+"""By oracle: one trace in that many runs again; 0 if none does."""
 TODAY = {name: oracle.share for name, oracle in RERUN_ORACLES.items()}
 COMPARED: dict[str, Shares] = {
     "none": dict.fromkeys(TODAY, 0),

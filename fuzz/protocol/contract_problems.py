@@ -65,8 +65,8 @@ PREBUILT = Limits(0, 4096)
 """How many prebuilt objects and items there may be. All are walked after each collection."""
 KINDS_WITH_LENGTH = ("string", "array", "block")
 MEANINGS: dict[tuple[str, object], str] = {
-    ("is_drawn", True): "distances that are drawn",
-    ("is_stated", True): "distances that are stated",
+    ("is_drawn", True): "distances that a known generator draws",
+    ("is_stated", True): "distances that can be predicted",
     ("is_stated", False): "distances that are random or unstated",
     ("samples_once", False): "surplus carried, or samples_per_allocation all",
 }

@@ -46,5 +46,6 @@ def print_pages(screen: Screen) -> None:
         if not name.startswith("findings/"):
             title, *_ = read_page(name).splitlines()
             screen.print(f"{name:<20} {title.removeprefix('# ')}")
-    findings = sum(name.startswith("findings/") for name in names)
-    screen.print(f"findings/README lists {counted(findings - 1, 'finding')}")
+    findings = [each for each in names if each.startswith("findings/")]
+    count = sum(not each.endswith("/README") for each in findings)
+    screen.print(f"findings/README lists {counted(count, 'finding')}")

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from fuzz.sessions.handshake import Handshake
 
 
+ACTIONS_SHOWN = 60
+"""How many actions before the last one a report has. Longer traces could not be reduced."""
+
+
 def describe_action(action: Action) -> str:
     """An action as one readable line, without fields that have their defaults."""
     words = [NAMES[type(action)]]
@@ -71,7 +75,9 @@ def print_failure(
         f"{number:>5}  {describe_action(action)}"
         for number, action in enumerate(failure.actions, 1)
     ]
-    for line in others:
+    if hidden := len(others[:-ACTIONS_SHOWN]):
+        screen.print(f"      {counted(hidden, 'action')}, which only the file has")
+    for line in others[-ACTIONS_SHOWN:]:
         screen.print(f"  {line}")
     mark = "differs" if failure.change == OBSERVABLE else "first wrong answer"
     screen.print(f"  →{last[1:]}   ← {mark}", "bold")
@@ -95,6 +101,11 @@ def print_found(screen: Screen, number: int, failure: Failure) -> None:
     identity, actions = " / ".join(failure.identity), counted(len(failure.actions), "action")
     screen.print(f"found {number}: {identity} ({actions}; reducing ...)", "red")
     screen.print(f"  {failure.message}")
+
+
+PERHAPS_EARLIER = "it needs earlier traces that the file lacks; with --fresh-process there are none"
+PERHAPS_BY_CHANCE = "the target draws numbers without a seed; see `gcfuzz help nondeterminism`"
+"""Why a failure may not come back."""
 
 
 def how_seen_once(tries: int) -> str:
@@ -174,9 +185,8 @@ def _details(saved: SavedFailure, path: Path, origin: Origin) -> Iterator[tuple[
     if saved.needs_earlier:
         found += f", after {earlier_traces(len(saved.failure.earlier))}"
     yield "found", found
-    if not saved.reproduced and saved.tries and origin.shares_processes:
-        text = "it needs more earlier traces than the file has; with --fresh-process there are none"
-        yield "perhaps", text
+    if not saved.reproduced and saved.tries:
+        yield "perhaps", PERHAPS_EARLIER if origin.shares_processes else PERHAPS_BY_CHANCE
     pages = [f"`gcfuzz help findings/{page}`" for page in pages_like(origin.target, saved.failure)]
     if pages:
         yield "known", f"perhaps: see {' or '.join(pages)}"

@@ -125,7 +125,10 @@ class SessionReporter:
         groups = by_cause(broken, lambda saved: saved)
         for saved, *_ in groups:
             number = self._number_of(saved.failure)
-            if self._shown.get(cause_of(saved.failure)) != number:
+            shown = self._shown.get(cause_of(saved.failure))
+            if shown != number:
+                if shown is not None:
+                    self._screen.print(f"shorter than failure {shown}, which is like it:")
                 print_saved(self._screen, number, saved, plan.origin(saved.chunk))
         for line in (*_cause_lines(groups, self._numbers), *_change_lines(totals.changes)):
             self._screen.print(line)

@@ -340,12 +340,16 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (PLAIN, {"disabling": ()}, "disable_sampling in actions needs a way in disabling"),
     (PLAIN, {"paused": "placeholders"}, "paused placeholders needs distances gperftools, not peri"),
     (PLAIN, {"paused": "counting"}, "set_callback in actions needs paused stopped, not counting"),
-    (BLOCKS, {"distances": "period"}, "first_bytes needs distances that are drawn, not period"),
+    (
+        BLOCKS,
+        {"distances": "period"},
+        "first_bytes needs distances that a known generator draws, not period",
+    ),
     (PLAIN, {"observes": (*PLAIN["observes"], "offsets")}, "offsets in observes needs distances t"),
     (
         BLOCKS,
         {"weights": "passed", "distances": "random", "first_bytes": ()},
-        "weights needs distances that are drawn, not random",
+        "weights needs distances that a known generator draws, not random",
     ),
     (BLOCKS, {"weights": "since", "surplus": "carried"}, "weights since needs surplus dropped, no"),
     (BLOCKS, {"estimates": "weight"}, "estimates weight needs weights in sampling"),
@@ -353,7 +357,7 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         (
             BLOCKS,
             {"estimates": "probability", "distances": name, "first_bytes": ()},
-            f"estimates needs distances that are stated, not {name}",
+            f"estimates needs distances that can be predicted, not {name}",
         )
         for name in ("random", "unstated")
     ],
@@ -380,7 +384,7 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (
         BLOCKS,
         {"counting": LazySeeds((1, 2, 3)), "distances": "unstated", "first_bytes": ()},
-        "counting by lazy_seeds needs distances that are drawn, not unstated",
+        "counting by lazy_seeds needs distances that a known generator draws, not unstated",
     ),
     (BLOCKS, {"counting": NetBytes(), **PERIOD}, "counting by net_bytes needs crosses at, not bey"),
     (BLOCKS, {"counting": NetBytes(unsampled_bytes=-1)}, "sampling.counting.unsampled_bytes is -1"),
@@ -403,11 +407,19 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         )
     ],
     *[
-        (CONTEXTS, {"distances": name}, "counting by contexts needs distances that are drawn")
+        (
+            CONTEXTS,
+            {"distances": name},
+            "counting by contexts needs distances that a known generator draws",
+        )
         for name in ("period", "random")
     ],
     (STREAMS, {"counting": Streams(("cat",))}, "counting.postponed lists 'cat', which is unknown"),
-    (STREAMS, {"distances": "period"}, "counting by streams needs distances that are drawn, not"),
+    (
+        STREAMS,
+        {"distances": "period"},
+        "counting by streams needs distances that a known generator draws, not",
+    ),
     (STREAMS, {"seeds": (1, 2)}, "counting by streams needs one number in seeds, for one thread"),
     (STREAMS, ONE, "counting by streams needs surplus carried, or samples_per_allocation all, not"),
     (STREAMS, {"initial_period_bytes": 64}, "counting by streams needs initial_period_bytes 0, no"),
