@@ -1025,6 +1025,11 @@ static void append_contract(text *to)
 {
     append(to, "{\"contract\": {\"nursery_bytes\": %llu, ",
            (unsigned long long)contract.nursery_bytes);
+    if (contract.version) {
+        append(to, "\"version\": ");
+        append_string(to, contract.version);
+        append(to, ", ");
+    }
     append_layout(to);
     append_names(to);
     if (contract.sampling.maximum_bytes)

@@ -32,7 +32,7 @@ typedef struct {
     const char *crosses;                /* "beyond", "at" */
     const char *surplus;                /* "carried", "dropped" */
     const char *samples_per_allocation; /* "all", "one" */
-    const char *distances;              /* "period", "unstated" */
+    const char *distances;              /* "period", "random", "unstated" */
     const char *pinning;                /* "excluded", "allowed" */
     bool drops_when_disabled, reports_when_disabled;
 } gcfuzz_sampling;
@@ -57,6 +57,7 @@ typedef struct {
     gcfuzz_finalizers finalizers;
     const char *const *observes; /* names of fields, NULL after the last; others are not printed */
     bool promises_collections; /* when they come depends on the actions alone */
+    const char *version;       /* of the collector, in reports: "mine 1.2"; or NULL */
     bool fresh_process;        /* a header does not undo all: each trace gets a process */
     uint64_t pins_max;
     /* Immortal objects: nodes, then arrays of one length. See the callback `prebuilt`. */

@@ -88,6 +88,12 @@ def test_a_kit_may_ignore_that_an_object_must_not_move(changed: Callable[[str, s
     assert answer["contract"]["layout"]["nonmovable"] == "ignored"
 
 
+def test_a_kit_may_state_a_version(changed: Callable[[str, str], Path]) -> None:
+    program = changed(".word_bytes = 8,", '.word_bytes = 8, .version = "mine \\"1.2\\"",')
+    (answer,) = talk(program, in_lines(HEADER_OF_SMALLEST))
+    assert answer["contract"]["version"] == 'mine "1.2"'
+
+
 def test_keys_may_come_in_any_order(answers: Answers) -> None:
     assert answers('{"number": 5, "nonmovable": false, "do": "allocate_node"}') == answers(NODE)
 
