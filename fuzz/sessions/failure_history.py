@@ -12,8 +12,9 @@ import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import attrs
 
@@ -142,6 +143,17 @@ KINDS: dict[str, type[Line]] = {
 NAMES = {kind: name for name, kind in KINDS.items()}
 
 
+class Bounds(NamedTuple):
+    """Versions of a target; empty if not known. Only one on which the trace passed is good."""
+
+    last_good: str = ""
+    """The last one on which it passed before `first_bad`."""
+    first_bad: str = ""
+    """The first one on which it failed, or failed again after it was fixed."""
+    fixed_in: str = ""
+    """The first one on which it passed after `first_bad`."""
+
+
 @attrs.frozen
 class Life:
     """What is known of a failure before a night."""
@@ -150,8 +162,6 @@ class Life:
     shown: tuple[Shown, ...] = ()
     """By night."""
     triaged: tuple[Triaged, ...] = ()
-    good_before: tuple[str, ...] = ()
-    """The versions of its target whose sessions did not find it, before one did."""
 
     @property
     def sessions(self) -> list[str]:
@@ -205,15 +215,20 @@ class Life:
         return next((each.issue for each in reversed(self.triaged) if each.issue), "")
 
     @property
-    def bounds(self) -> tuple[str, str]:
-        """The last good version before it was last bad, and the first bad version after that."""
-        good, bad, was_good = (self.good_before or ("",))[-1], "", True
-        for each in self.shown:
-            if each.state == FIXED:
-                good, was_good = each.version or good, True
-            elif was_good and (versions := _bad_versions(each)):
-                bad, was_good = versions[0], False
-        return good, bad
+    def bounds(self) -> Bounds:
+        """Where it last began to fail, and where it was fixed."""
+        bounds, passed, is_bad = Bounds(), "", False
+        for _, night in groupby(self.shown, key=lambda each: each.at):
+            shown = [*night]
+            bad = [version for each in shown for version in _bad_versions(each)]
+            if all(each.state == FIXED for each in shown):
+                version = next((each.version for each in shown if each.version), "")
+                passed = version or passed
+                bounds = bounds._replace(fixed_in=version) if is_bad else bounds
+                is_bad = False
+            elif bad and not is_bad:
+                bounds, is_bad = Bounds(passed, bad[0]), True
+        return bounds
 
 
 def _bad_versions(shown: Shown) -> list[str]:
@@ -252,21 +267,14 @@ class FailureHistory:
             )
         )
 
-    def good_before(self, failure: KnownFailure, at: str) -> tuple[str, ...]:
-        """The versions of its target in the nights before, which did not know it."""
-        whose = failure.target, failure.name
-        return tuple(
-            version
-            for night in self.nights
-            for run in night.sessions
-            if night.at < at and (run.target, run.name) == whose
-            for version in run.versions
-        )
+    def lives(self, found: Iterable[KnownFailure] = ()) -> dict[str, Life]:
+        """Each failure by its id, with those that were found now.
 
-    def lives(self) -> dict[str, Life]:
-        """Each failure by its id. Of several traces the one that is best to read is kept."""
+        Of several traces the one that is best to read is kept. What was set for a cause holds for
+        each of its failures, also if it is first found now.
+        """
         known: dict[str, KnownFailure] = {}
-        for failure in (each for each in self.lines if isinstance(each, KnownFailure)):
+        for failure in (*(each for each in self.lines if isinstance(each, KnownFailure)), *found):
             other = known.setdefault(failure.id, failure)
             known[failure.id] = min(other, failure, key=lambda each: each.order)
         counting = {each.at for each in self.nights}
@@ -284,7 +292,6 @@ class FailureHistory:
                 tuple(
                     sorted((*triaged[failure.cause_id], *triaged[id_]), key=lambda each: each.at)
                 ),
-                self.good_before(failure, shown[id_][0].at if shown[id_] else ""),
             )
             for id_, failure in known.items()
         }

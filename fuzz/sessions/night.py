@@ -154,7 +154,6 @@ class NightFailure:
 
     def to_data(self) -> dict[str, Any]:
         life, saved = self.life, self.saved
-        last_good, first_bad = life.bounds
         muted_until, because = self.mute or ("", "")
         return {
             "id": self.known.id,
@@ -166,8 +165,7 @@ class NightFailure:
             "sessions": len(life.sessions),
             "found_tonight": bool(self.tonight.sessions),
             "versions": [*life.versions],
-            "last_good": last_good,
-            "first_bad": first_bad,
+            **life.bounds._asdict(),
             "failed": sum(failed for failed, _ in life.runs),
             "runs": sum(runs for _, runs in life.runs),
             "muted_until": muted_until,
@@ -426,15 +424,15 @@ def sum_up(
     runs = [_run_of(session) for session in sessions]
     history = history.before({run.id for run in runs})
     earlier = {run.id for night in history.nights for run in night.sessions}
-    lives, found = history.lives(), _found(sessions, runs, material)
+    found = _found(sessions, runs, material)
+    lives = history.lives(known for each in found.values() for known, _ in each)
     tonight = [
         session for session, run in zip(sessions, runs, strict=True) if run.id not in earlier
     ]
     failures = []
-    for id_ in sorted({*lives, *found}):
+    for id_ in sorted(lives):
         here = [(known, run) for known, run in found.get(id_, ()) if run.id not in earlier]
-        known = [known for known, _ in found.get(id_, ())]
-        life = _life(lives.get(id_), known, material, history, at)
+        life = _with_best_trace(lives[id_], [known for known, _ in found.get(id_, ())], material)
         if here or life.known.saved.failure.change == BROKE:
             shown = Shown(
                 at,
@@ -503,19 +501,13 @@ def _found(
     return found
 
 
-def _life(
-    life: Life | None,
-    found: Sequence[KnownFailure],
-    material: Material,
-    history: FailureHistory,
-    at: str,
-) -> Life:
+def _with_best_trace(life: Life, found: Sequence[KnownFailure], material: Material) -> Life:
     """The life of a failure before this night, with the best trace that is there."""
-    known = [*([] if life is None else [life.known]), *found]
-    best = min(known, key=lambda each: (material.trace_of(each.saved) is None, *each.order))
-    if life is None:
-        return Life(best, good_before=history.good_before(best, at))
-    return attrs.evolve(life, known=best)
+
+    def order(each: KnownFailure) -> tuple[object, ...]:
+        return material.trace_of(each.saved) is None, *each.order
+
+    return attrs.evolve(life, known=min((life.known, *found), key=order))
 
 
 def _judged(

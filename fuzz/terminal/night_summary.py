@@ -46,8 +46,10 @@ def notes_on(each: NightFailure) -> Iterator[str]:
         yield f"found by {counted(len(life.sessions), 'session')}"
     if life.versions:
         yield f"failed on {', '.join(life.versions)}"
-    last_good, first_bad = life.bounds
-    if last_good and first_bad:
+    last_good, first_bad, fixed_in = life.bounds
+    if fixed_in:
+        yield f"fixed in {fixed_in}"
+    elif last_good:
         yield f"last good version {last_good}, first bad version {first_bad}"
     for page in each.pages:
         yield f"known, perhaps: see `gcfuzz help findings/{page}`"

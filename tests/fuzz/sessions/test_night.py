@@ -15,7 +15,7 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, CollectFull
 from fuzz.protocol.trace import Header, Trace
 from fuzz.sessions.corpus import shipped_folder, shipped_traces
-from fuzz.sessions.failure_history import FailureHistory, KnownFailure
+from fuzz.sessions.failure_history import FailureHistory, KnownFailure, Triaged
 from fuzz.sessions.night import Night, Replay, Replayed, read_material, sum_up
 
 VERSION = "0.1.0"
@@ -188,15 +188,25 @@ def test_a_failure_has_its_life(tmp_path: Path) -> None:
         "sessions": 3,
         "versions": ["v1", "v2", "v4"],
     }
-    assert (data["last_good"], data["first_bad"]) == ("v3", "v4")
+    assert (data["last_good"], data["first_bad"], data["fixed_in"]) == ("v3", "v4", "")
     assert [(each.open, each.new, each.fixed) for each in last.nights] == [
         *((0, 0, 0), (1, 1, 0), (1, 0, 0), (0, 0, 1), (1, 1, 0))
     ]
 
 
-def test_the_last_good_version_is_that_of_a_session_that_did_not_find_it(tmp_path: Path) -> None:
-    *_, last = nights(tmp_path, (CLEAN, UNABLE), (FOUND, FAILS))
-    assert last.failures[0].life.bounds == ("v0", "v1")
+@pytest.mark.parametrize(
+    ("each_night", "bounds"),
+    [
+        ([(CLEAN, UNABLE), (FOUND, FAILS)], ("", "v1", "")),
+        ([(CLEAN, UNABLE), (FOUND, FAILS), (CLEAN, PASSES), (CLEAN, PASSES)], ("", "v1", "v2")),
+        ([(FOUND, FAILS), (CLEAN, PASSES), (FOUND, FAILS)], ("v1", "v2", "")),
+    ],
+)
+def test_only_a_version_on_which_a_trace_passed_is_good(
+    each_night: list[tuple[list[Data], Replayed]], bounds: tuple[str, str, str], tmp_path: Path
+) -> None:
+    *_, last = nights(tmp_path, *each_night)
+    assert last.failures[0].life.bounds == bounds
 
 
 def test_a_night_that_is_made_again_counts_once(tmp_path: Path) -> None:
@@ -222,6 +232,21 @@ def test_failures_of_one_cause_are_one_entry_that_sure_and_short_ones_lead(tmp_p
         ["write", "read"],
         ["collect_full"],
     ]
+
+
+def test_a_muted_cause_stays_muted_in_an_action_that_is_first_seen_later(tmp_path: Path) -> None:
+    history, state = FailureHistory(), []
+    for number, kinds in enumerate((["read"], ["read", "write"], ["read", "write"])):
+        found = [failure(action=kind, path="a.jsonl") for kind in kinds]
+        session = record(*found, timing=[timing(started=NIGHTS[number])])
+        corpus = written(tmp_path / str(number), session)
+        traces.write_to(TRACE, corpus / "a.jsonl")
+        current = night(corpus, history=history, replay=replaying(FAILS), at=NIGHTS[number])
+        [cause] = current.causes
+        state.append((cause.state, cause.news, current.has_new))
+        mute = Triaged(NIGHTS[0], cause.id, muted_until="2026-12-24")
+        history = FailureHistory((*history.lines, *current.lines(history), mute))
+    assert state == [("open", "new", True), ("muted", "", False), ("muted", "", False)]
 
 
 def test_a_failure_like_a_documented_finding_is_not_new(tmp_path: Path) -> None:
