@@ -92,11 +92,13 @@ class NightDone:
     actions: int
     probes: int
     open: int
-    """Causes that are open."""
+    """This and the others are numbers of causes; a new one is open or flaky as well."""
     new: int
-    """Causes that are new, or came back."""
     fixed: int
-    """Causes that are fixed since the night before."""
+    """Since the night before."""
+    back: int = 0
+    flaky: int = 0
+    muted: int = 0
 
 
 @attrs.frozen
@@ -349,7 +351,7 @@ def _check(line: Line) -> None:
     if isinstance(line, Shown | Triaged) and not 0 <= line.failed <= line.runs <= COUNT_MAX:
         raise ValueError(f"failed is {line.failed} of {line.runs} runs")
     if isinstance(line, NightDone):
-        counts = line.actions, line.probes, line.open, line.new, line.fixed
+        counts = [each for each in attrs.astuple(line) if isinstance(each, int)]
         if not all(0 <= each <= COUNT_MAX for each in counts):
             raise ValueError("a count is negative or too large")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -48,11 +48,13 @@ from fuzz.sessions.merge import merged_record
 from fuzz.sessions.plan import PlanKey
 from fuzz.sessions.record import SessionRecord, Timing
 
-VERSION = 2
+VERSION = 3
 """The version of a night's JSON."""
 News: TypeAlias = Literal["", "new", "back", "fixed"]
 """What changed since the night before."""
 NEW, BACK = "new", "back"
+COUNTED = (NEW, BACK, OPEN, FLAKY, MUTED, FIXED)
+"""The numbers of causes that each summary has."""
 RUNS = 5
 """How often a trace is replayed, unless it fails before and is not known to be flaky."""
 CHANCE_MAX = 0.01
@@ -153,29 +155,36 @@ class NightFailure:
         return STATES.index(self.state), not self.is_sure, self.saved.length, self.identity
 
     def to_data(self) -> dict[str, Any]:
-        life, saved = self.life, self.saved
+        saved = self.saved
         muted_until, because = self.mute or ("", "")
         return {
             "id": self.known.id,
             "identity": [*self.identity],
             "message": saved.failure.message,
             "state": self.state,
-            "first_seen": life.first_seen,
-            "last_seen": life.last_seen,
-            "sessions": len(life.sessions),
+            **_data_of(self.life),
             "found_tonight": bool(self.tonight.sessions),
-            "versions": [*life.versions],
-            **life.bounds._asdict(),
-            "failed": sum(failed for failed, _ in life.runs),
-            "runs": sum(runs for _, runs in life.runs),
+            "failed": sum(failed for failed, _ in self.life.runs),
+            "runs": sum(runs for _, runs in self.life.runs),
             "muted_until": muted_until,
             "because": because,
-            "issue": life.issue,
+            "issue": self.life.issue,
             "findings": [*self.pages],
             "trace": None if saved.path is None else saved.path.name,
             "length": saved.length,
             "reproduced": saved.reproduced,
         }
+
+
+def _data_of(life: Life) -> dict[str, Any]:
+    """When and where it was seen."""
+    return {
+        "first_seen": life.first_seen,
+        "last_seen": life.last_seen,
+        "sessions": len(life.sessions),
+        "versions": [*life.versions],
+        **life.bounds._asdict(),
+    }
 
 
 @attrs.frozen
@@ -201,15 +210,24 @@ class NightCause:
         return self.first.state
 
     @property
+    def life(self) -> Life:
+        """What all its failures showed."""
+        shown = [shown for each in self.failures for shown in each.life.shown]
+        return Life(self.first.known, tuple(sorted(shown, key=lambda each: each.at)))
+
+    @property
     def news(self) -> News:
-        """What changed. A cause is not new if a finding or a muted failure describes it."""
+        """What changed. A cause is not new if a finding or a muted failure describes it.
+
+        A muted one may be back.
+        """
         earlier = [each.before for each in self.failures if each.before is not None]
         is_bad = self.state in {OPEN, FLAKY}
         if self.first.saved.failure.change != BROKE or any(each.pages for each in self.failures):
             return ""
         if is_bad and not earlier:
             return "new"
-        if is_bad and {*earlier} == {FIXED}:
+        if (is_bad or self.state == MUTED) and {*earlier} == {FIXED}:
             return "back"
         return "fixed" if self.state == FIXED and {*earlier} != {FIXED} else ""
 
@@ -226,6 +244,7 @@ class NightCause:
             "cause": [*known.cause],
             "state": self.state,
             "news": self.news,
+            **_data_of(self.life),
             "failures": [each.to_data() for each in self.failures],
         }
 
@@ -264,13 +283,17 @@ class Night:
 
     @property
     def has_new(self) -> bool:
-        """Whether a cause is new, or came back."""
-        return any(cause.news in {NEW, BACK} for cause in self.causes)
+        """Whether a cause is new, or came back, and is not muted."""
+        return any(cause.news in {NEW, BACK} and cause.state != MUTED for cause in self.causes)
 
     def counts(self) -> Counter[str]:
-        """The number of causes by their state, and of those with news."""
-        news = (each.news for each in self.causes if each.news in {NEW, BACK})
-        return Counter([*(each.state for each in self.causes), *news])
+        """The number of causes by state and by news; `fixed` since the night before only."""
+        return _counts(self.causes)
+
+    @property
+    def actions(self) -> int:
+        """The actions of all sessions."""
+        return sum(session.totals.actions for session in self.sessions)
 
     def probes(self) -> dict[str, Counter[str]]:
         """How often each probe of a target was reached, by target."""
@@ -302,7 +325,7 @@ class Night:
             "gcfuzz": self.gcfuzz,
             "made": self.at,
             "causes": [each.to_data() for each in self.causes],
-            "nights": wire.unstructured(self.nights),
+            "nights": [attrs.asdict(each) for each in self.nights],
             "sessions": [each.to_data() for each in self.sessions],
             "hunts": wire.unstructured(self.hunts),
             "left_out": [*self.left_out],
@@ -443,16 +466,13 @@ def sum_up(
             )
             failures.append(_judged(life, shown, tonight, material, replay))
     causes = _by_cause(failures)
+    counts = _counts(causes)
     done = NightDone(
         at=at,
         sessions=tuple(runs),
         actions=sum(session.totals.actions for session in tonight),
-        probes=sum(
-            times > 0 for counts in probes_of(tonight).values() for times in counts.values()
-        ),
-        open=sum(cause.state in {OPEN, FLAKY} for cause in causes),
-        new=sum(cause.news in {NEW, BACK} for cause in causes),
-        fixed=sum(cause.news == FIXED for cause in causes),
+        probes=reached_in(probes_of(tonight)),
+        **{each: counts[each] for each in COUNTED},
     )
     hunts = tuple(hunted for _, hunted in sorted(material.hunts.items()))
     nights = (*history.nights, done)[-NIGHTS_MAX:]
@@ -470,6 +490,11 @@ def probes_of(sessions: Iterable[SessionRecord]) -> dict[str, Counter[str]]:
     for session in sessions:
         sums.setdefault(target_name(session.plan), Counter()).update(session.totals.probes)
     return sums
+
+
+def reached_in(probes: Mapping[str, Counter[str]]) -> int:
+    """How many probes were reached."""
+    return sum(times > 0 for counts in probes.values() for times in counts.values())
 
 
 def _run_of(session: SessionRecord) -> SessionRun:
@@ -573,6 +598,11 @@ def _must_be_fixed(runs: Sequence[tuple[int, int]]) -> bool:
         return False
     share = sum(failed for failed, _ in runs) / sum(count for _, count in runs[: last + 1])
     return (1 - share) ** sum(count for _, count in runs[last + 1 :]) < CHANCE_MAX
+
+
+def _counts(causes: Iterable[NightCause]) -> Counter[str]:
+    states = Counter[str](each.state for each in causes if each.state != FIXED)
+    return states + Counter(each.news for each in causes if each.news)
 
 
 def _by_cause(failures: Iterable[NightFailure]) -> tuple[NightCause, ...]:

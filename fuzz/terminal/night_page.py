@@ -23,7 +23,16 @@ from fuzz.plain import LINE_MAX, counted, plain, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.sessions.failure_history import FIXED, FLAKY, OPEN, NightDone
-from fuzz.sessions.night import HuntedBugs, Material, Night, NightCause, NightFailure, target_name
+from fuzz.sessions.night import (
+    COUNTED,
+    HuntedBugs,
+    Material,
+    Night,
+    NightCause,
+    NightFailure,
+    reached_in,
+    target_name,
+)
 from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord, Timing
 from fuzz.terminal.explain_page import render
 from fuzz.terminal.night_build import NightBuild
@@ -71,7 +80,7 @@ def _cause(
         "identity": " / ".join(saved.failure.identity),
         "where": f"{cause.target}, {counted(saved.length, 'action')}{reduced}",
         "message": saved.failure.message,
-        "notes": [*notes_on(first)],
+        "notes": [*notes_on(cause)],
         "issue": first.life.issue,
         "others": [
             {
@@ -124,13 +133,14 @@ def _copied(each: NightFailure, material: Material, folder: Path) -> str | None:
 def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -> str:
     """The page of that name as HTML. Foreign text is always text in it, and never markup."""
     return _template().render(
-        title=f"{name}: {counted(len(night.timing), 'session')}",
+        title=f"{name}: {counted(len(night.sessions), 'session')}",
         contents=[*_contents(night)],
         has_new=night.has_new,
         verdict=verdict_of(night),
         glance=[*_glance(night)],
         causes=causes,
         left_out=night.left_out,
+        counted=COUNTED,
         nights=[*map(_trend, night.nights)],
         plots=[(what, Markup(svg)) for what, svg in draw_plots(night.timing)],  # noqa: S704 - ours
         quiet=_duration(night.quiet_seconds),
@@ -175,16 +185,16 @@ def _glance(night: Night) -> Iterator[tuple[str, str]]:
     counts = night.counts()
     for status in ("new", OPEN, FLAKY, FIXED):
         yield f"{status} causes", f"{counts[status]:,}"
-    reached = [times > 0 for counts in night.probes().values() for times in counts.values()]
-    yield "probes reached", f"{sum(reached):,} / {len(reached):,}"
-    yield "actions", f"{sum(session.totals.actions for session in night.sessions):,}"
+    probes = night.probes()
+    yield "probes reached", f"{reached_in(probes):,} / {sum(map(len, probes.values())):,}"
+    yield "actions", f"{night.actions:,}"
     yield "chunks lost", f"{sum(len(lost) for _, lost in _lost(night)):,}"
     yield "since the last new", _duration(night.quiet_seconds)
 
 
 def _trend(night: NightDone) -> tuple[str, list[str]]:
     """A night, and its sums."""
-    sums = night.open, night.new, night.fixed, night.actions, night.probes
+    sums = [*(getattr(night, each) for each in COUNTED), night.actions, night.probes]
     return night.at[:16].replace("T", " "), [f"{each:,}" for each in sums]
 
 

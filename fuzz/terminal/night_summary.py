@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 
 from fuzz.plain import counted, plain
 from fuzz.run import BROKE
-from fuzz.sessions.failure_history import FIXED, FLAKY, MUTED, OPEN
-from fuzz.sessions.night import BACK, NEW, Night, NightCause, NightFailure
+from fuzz.sessions.failure_history import FIXED, FLAKY, MUTED, NOT_LOOKED_FOR, OPEN
+from fuzz.sessions.night import BACK, COUNTED, NEW, Night, NightCause, reached_in
 from fuzz.terminal.report import how_seen_once
 
 LINES_MAX = 50
@@ -22,7 +22,8 @@ TEXT_MAX = 300
 def verdict_of(night: Night) -> str:
     """The number of causes by news and state."""
     counts = night.counts()
-    return ", ".join(f"{counts[each]:,} {each}" for each in (NEW, BACK, OPEN, FLAKY, FIXED))
+    names = [*COUNTED, *([NOT_LOOKED_FOR] if counts[NOT_LOOKED_FOR] else [])]
+    return ", ".join(f"{counts[each]:,} {each}" for each in names)
 
 
 def status_of(cause: NightCause) -> str:
@@ -38,9 +39,10 @@ def status_of(cause: NightCause) -> str:
     return f"{cause.news}, {what}" if cause.news in {NEW, BACK} else what
 
 
-def notes_on(each: NightFailure) -> Iterator[str]:
-    """What a reader wants to know of a failure: since when, where, and whether it still fails."""
-    life, saved, tonight = each.life, each.saved, each.tonight
+def notes_on(cause: NightCause) -> Iterator[str]:
+    """What a reader wants to know of a cause: since when, where, and whether it still fails."""
+    each, life = cause.first, cause.life
+    saved, tonight = each.saved, each.tonight
     if life.sessions:
         yield f"first seen {life.first_seen}, last seen {life.last_seen}"
         yield f"found by {counted(len(life.sessions), 'session')}"
@@ -78,9 +80,8 @@ def markdown(night: Night) -> str:
     if len(causes) > LINES_MAX:
         lines.append(f"\n{len(causes) - LINES_MAX:,} more causes are on the page.")
     lines += [f"\nleft out: {_code(problem)}" for problem in night.left_out]
-    done = night.nights[-1]
-    sums = counted(len(done.sessions), "session"), counted(done.actions, "action")
-    lines.append(f"\n{', '.join(sums)}, {counted(done.probes, 'probe')} reached")
+    sums = counted(len(night.sessions), "session"), counted(night.actions, "action")
+    lines.append(f"\n{', '.join(sums)}, {counted(reached_in(night.probes()), 'probe')} reached")
     return "\n".join(lines) + "\n"
 
 
@@ -100,7 +101,7 @@ def junit(night: Night) -> str:
         if cause.state != FIXED:
             kind = "failure" if cause.state == OPEN else "skipped"
             result = ET.SubElement(case, kind, message=plain(status_of(cause)))
-            notes = [saved.failure.message, *notes_on(cause.first)]
+            notes = [saved.failure.message, *notes_on(cause)]
             result.text = "\n".join(map(plain, notes))
     for count, kind in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):
         suite.set(count, str(len([*suite.iter(kind)])))

@@ -189,8 +189,8 @@ def test_a_failure_has_its_life(tmp_path: Path) -> None:
         "versions": ["v1", "v2", "v4"],
     }
     assert (data["last_good"], data["first_bad"], data["fixed_in"]) == ("v3", "v4", "")
-    assert [(each.open, each.new, each.fixed) for each in last.nights] == [
-        *((0, 0, 0), (1, 1, 0), (1, 0, 0), (0, 0, 1), (1, 1, 0))
+    assert [(each.open, each.new, each.back, each.fixed) for each in last.nights] == [
+        *((0, 0, 0, 0), (1, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 1), (1, 0, 1, 0))
     ]
 
 
@@ -247,6 +247,35 @@ def test_a_muted_cause_stays_muted_in_an_action_that_is_first_seen_later(tmp_pat
         mute = Triaged(NIGHTS[0], cause.id, muted_until="2026-12-24")
         history = FailureHistory((*history.lines, *current.lines(history), mute))
     assert state == [("open", "new", True), ("muted", "", False), ("muted", "", False)]
+
+
+def test_a_muted_cause_that_was_fixed_and_fails_again_is_back_and_fails_no_job(
+    tmp_path: Path,
+) -> None:
+    first, second = nights(tmp_path, (FOUND, FAILS), (CLEAN, PASSES))
+    mute = Triaged(NIGHTS[0], first.causes[0].id, muted_until="2026-12-24")
+    history = FailureHistory((*first.lines(FailureHistory()), mute))
+    history = FailureHistory((*history.lines, *second.lines(history)))
+    session = record(*FOUND, timing=[timing(started=NIGHTS[2])])
+    corpus = written(tmp_path / "2", session)
+    traces.write_to(TRACE, corpus / "a.jsonl")
+    current = night(corpus, history=history, at=NIGHTS[2])
+    [cause] = current.causes
+    assert (cause.state, cause.news, current.has_new) == ("muted", "back", False)
+    assert current.counts() == {"muted": 1, "back": 1}
+
+
+def test_a_cause_was_seen_when_any_of_its_failures_was(tmp_path: Path) -> None:
+    later, earlier = failure(action="read", length=1), failure(action="write")
+    for each in (later, earlier):
+        each["path"] = "a.jsonl"
+    *_, last = nights(tmp_path, ([earlier], FAILS), ([later], FAILS))
+    [data] = json.loads(last.dumps())["causes"]
+    assert {data[name] for name in ("first_seen", "last_seen")} == {
+        *("2026-11-21T02:00:00+00:00", "2026-11-22T02:00:00+00:00")
+    }
+    assert (data["sessions"], data["versions"]) == (2, ["v0", "v1"])
+    assert data["failures"][0]["first_seen"] == data["last_seen"]
 
 
 def test_a_failure_like_a_documented_finding_is_not_new(tmp_path: Path) -> None:
@@ -361,6 +390,6 @@ def test_the_documentation_names_each_key_of_the_json(tmp_path: Path) -> None:
     data = json.loads(current.dumps())
     [cause], [one_night] = data["causes"], data["nights"]
     page = (shipped_folder("docs") / "sessions.md").read_text()
-    part = page.partition('"gcfuzz_night": 2')[2].partition("## ")[0]
+    part = page.partition('"gcfuzz_night": 3')[2].partition("## ")[0]
     keys = {*data, *cause, *cause["failures"][0], *one_night} - {"gcfuzz_night"}
     assert [key for key in sorted(keys) if f"`{key}`" not in part] == []

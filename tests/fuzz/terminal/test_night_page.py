@@ -19,6 +19,7 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, AllocateString, CollectMinor, EnableSampling
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.sessions.corpus import shipped_traces
+from fuzz.sessions.night import COUNTED
 from fuzz.sessions.record import Point, Timing
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.cli import run_command_line
@@ -106,6 +107,22 @@ def test_a_night_that_is_made_again_fails_again_and_the_next_one_does_not(tmp_pa
         run_command_line(["report", str(corpus), "-o", str(tmp_path / "night.html"), *options])
         for corpus in (corpora[0], corpora[0], corpora[1])
     ] == [MISMATCH, MISMATCH, CLEAN]
+
+
+def test_each_summary_has_the_same_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [record(pieces=[piece(chunks=(part, 4, 2))]) for part in (0, 1)]
+    found = record(failure("heap"), failure("clock"), seed=2)
+    folder = written(tmp_path, *parts, found)
+    page = report(folder, "--markdown", str(tmp_path / "night.md"))
+    counts = "2 new, 0 back, 2 open, 0 flaky, 0 muted, 0 fixed"
+    printed, markdown = capsys.readouterr().out, (tmp_path / "night.md").read_text()
+    assert [counts in each for each in (page, markdown, printed)] == [True] * 3
+    assert ["2 sessions" in each for each in (page, markdown)] == [True] * 2
+    assert ["300" in each for each in (page, markdown)] == [True] * 2
+    [night] = json.loads((tmp_path / "night.json").read_text())["nights"]
+    assert ", ".join(f"{night[each]} {each}" for each in COUNTED) == counts
 
 
 def test_figures_traces_and_explanations_are_beside_the_page(folder: Path) -> None:
@@ -265,7 +282,7 @@ def test_the_command_names_the_page_and_replays_on_the_given_target(
     traces.write_to(trace, corpus / name)
     page = report(corpus, "--target", KNOWN_BUGS[trace.header.kills[0]].target)
     assert "replayed when this page was made: it fails" in page
-    counts = "1 new, 0 back, 1 open, 0 flaky, 0 fixed"
+    counts = "1 new, 0 back, 1 open, 0 flaky, 0 muted, 0 fixed"
     assert capsys.readouterr().out == f"{corpus / 'night.html'}: {counts}; open it in a browser\n"
 
 
