@@ -192,10 +192,10 @@ def _glance(night: Night) -> Iterator[tuple[str, str]]:
     yield "since the last new", _duration(night.quiet_seconds)
 
 
-def _trend(night: NightDone) -> tuple[str, list[str]]:
-    """A night, and its sums."""
-    sums = [*(getattr(night, each) for each in COUNTED), night.actions, night.probes]
-    return night.at[:16].replace("T", " "), [f"{each:,}" for each in sums]
+def _trend(night: NightDone) -> tuple[str, list[str], list[str]]:
+    """A night, its numbers of causes, and what its sessions did."""
+    causes = [f"{getattr(night, each):,}" for each in COUNTED]
+    return night.at[:16].replace("T", " "), causes, [f"{night.actions:,}", f"{night.probes:,}"]
 
 
 def _duration(seconds: float) -> str:
