@@ -150,6 +150,11 @@ class NightFailure:
         return bool(self.tonight.sessions or self.tonight.runs) and not is_same
 
     @property
+    def why_not_replayed(self) -> str:
+        """Empty if its trace was replayed, or if a change did it, which no replay shows."""
+        return self.problem if self.saved.failure.change == BROKE else ""
+
+    @property
     def order(self) -> tuple[object, ...]:
         """The order in which failures are read: those that are sure and short come first."""
         return STATES.index(self.state), not self.is_sure, self.saved.length, self.identity
@@ -166,6 +171,7 @@ class NightFailure:
             "found_tonight": bool(self.tonight.sessions),
             "failed": sum(failed for failed, _ in self.life.runs),
             "runs": sum(runs for _, runs in self.life.runs),
+            "not_replayed": self.why_not_replayed,
             "muted_until": muted_until,
             "because": because,
             "issue": self.life.issue,
@@ -289,6 +295,16 @@ class Night:
     def counts(self) -> Counter[str]:
         """The number of causes by state and by news; `fixed` since the night before only."""
         return _counts(self.causes)
+
+    @property
+    def not_replayed(self) -> int:
+        """How many failures were not replayed."""
+        return sum(bool(each.why_not_replayed) for each in self.failures)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something could not be read or replayed."""
+        return bool(self.left_out or self.not_replayed)
 
     @property
     def actions(self) -> int:

@@ -702,7 +702,7 @@ def report_command(  # noqa: PLR0913 - the options of the command
     bugs --json`. Each known failure is replayed on the target. Beside the page are its figures as
     JSON, and a folder with traces and explanations.
     """
-    from fuzz.files import write_text
+    from fuzz.files import write_text, writing
     from fuzz.sessions import failure_history as history
     from fuzz.sessions import night
     from fuzz.terminal import night_summary
@@ -716,6 +716,9 @@ def report_command(  # noqa: PLR0913 - the options of the command
         ) from problem
     if output.suffix != ".html":
         raise BadInputError(f"{output}: the page's name must end in .html")
+    for each in filter(None, (output, markdown, junit)):
+        with writing(each):
+            each.parent.mkdir(parents=True, exist_ok=True)
     material = night.read_material(places)
     if history_path is None:
         folder = next((place for place in places if place.is_dir()), output.parent)
@@ -734,6 +737,8 @@ def report_command(  # noqa: PLR0913 - the options of the command
     for why in current.left_out:
         screen.print(f"left out: {why}", "red")
     screen.print(f"{output}: {night_summary.verdict_of(current)}; open it in a browser")
+    if build.unable and not any(each.tonight.runs for each in current.failures):
+        return _complain(f"no failure could be replayed: {build.unable}", BAD_INPUT)
     if current.left_out:
         return BAD_INPUT
     return MISMATCH if fail_on and current.has_new else CLEAN

@@ -17,7 +17,7 @@ from fuzz.protocol.trace import Trace
 from fuzz.replay import replay, replay_steps
 from fuzz.sessions.failure_history import KnownFailure
 from fuzz.sessions.night import RUNS, Replayed
-from fuzz.targets import make_target
+from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.explain_page import Page, make_page
 from fuzz.terminal.target_options import TargetChoice
 
@@ -28,7 +28,9 @@ class NightBuild:
     def __init__(self, choice: TargetChoice, name: str) -> None:
         """`name` is the `--name` of the sessions that the target on the command line had."""
         self._choice, self._name = choice, name
-        self._make = functools.cache(make_target)  # One process serves many traces.
+        self._start = functools.cache(_started)  # One process serves many traces.
+        self.unable = ""
+        """Why a target could not be started, if one could not."""
 
     def _target_for(self, known: KnownFailure, trace: Trace) -> Target:
         """The target for a trace. Raises BadInputError if there is none."""
@@ -38,7 +40,14 @@ class NightBuild:
         base = known.target.partition("+")[0]
         if choice.name is not None and choice.name.partition("+")[0] != base:
             choice = TargetChoice(None, attrs.evolve(choice.options, command=()))
-        return self._make(choice.name_for(known.target), choice.options_for(trace.header))
+        try:
+            started = self._start(choice.name_for(known.target), choice.options_for(trace.header))
+        except BadInputError as problem:
+            started = problem
+        if isinstance(started, BadInputError):
+            self.unable = self.unable or str(started)
+            raise started
+        return started
 
     def arguments_for(self, known: KnownFailure) -> list[str]:
         """The arguments that replay a failure: tonight's, or else those of its session."""
@@ -64,3 +73,13 @@ class NightBuild:
         target = self._target_for(known, trace)
         title = f"{path.name} on {target.name}"
         return make_page(title, trace.header.config, replay_steps(target, trace, str(path)))
+
+
+def _started(name: str, options: TargetOptions) -> Target | BadInputError:
+    """A target that states its contract, or why it does not."""
+    try:
+        target = make_target(name, options)
+        contract_of(target)
+    except BadInputError as problem:
+        return problem
+    return target

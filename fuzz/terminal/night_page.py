@@ -135,7 +135,7 @@ def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -
     return _template().render(
         title=f"{name}: {counted(len(night.sessions), 'session')}",
         contents=[*_contents(night)],
-        has_new=night.has_new,
+        look="wrong" if night.has_new else "" if night.is_partial else "right",
         verdict=verdict_of(night),
         glance=[*_glance(night)],
         causes=causes,

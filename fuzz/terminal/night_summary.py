@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
 from fuzz.plain import counted, plain
-from fuzz.run import BROKE
 from fuzz.sessions.failure_history import FIXED, FLAKY, MUTED, NOT_LOOKED_FOR, OPEN
 from fuzz.sessions.night import BACK, COUNTED, NEW, Night, NightCause, reached_in
 from fuzz.terminal.report import how_seen_once
@@ -20,10 +19,12 @@ TEXT_MAX = 300
 
 
 def verdict_of(night: Night) -> str:
-    """The number of causes by news and state."""
+    """The number of causes by news and state, and of failures that were not replayed."""
     counts = night.counts()
     names = [*COUNTED, *([NOT_LOOKED_FOR] if counts[NOT_LOOKED_FOR] else [])]
-    return ", ".join(f"{counts[each]:,} {each}" for each in names)
+    verdict = ", ".join(f"{counts[each]:,} {each}" for each in names)
+    rest = f"; {counted(night.not_replayed, 'failure')} not replayed"
+    return verdict + (rest if night.not_replayed else "")
 
 
 def status_of(cause: NightCause) -> str:
@@ -62,8 +63,8 @@ def notes_on(cause: NightCause) -> Iterator[str]:
         if 0 < tonight.failed < tonight.runs:
             how = f"fails {tonight.failed} times of {tonight.runs}"
         yield f"replayed when this page was made: it {how}"
-    elif saved.failure.change == BROKE:
-        yield f"not replayed: {each.problem}"
+    elif each.why_not_replayed:
+        yield f"not replayed: {each.why_not_replayed}"
 
 
 def markdown(night: Night) -> str:

@@ -26,7 +26,7 @@ from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.night_page import EXPLAINED_MAX
 from fuzz.terminal.night_plots import PLOTTED, draw_plots, look_of, plots_of, ticks
 
-CLEAN, MISMATCH = 0, 1
+CLEAN, MISMATCH, BAD_INPUT = range(3)
 ACTIONS = (AllocateNode(7), CollectMinor())
 TWO_HOURS = 7200.0
 HISTORY = ((900.0, 4000, 30, 0), (TWO_HOURS, 90_000, 90, 2))
@@ -311,12 +311,35 @@ def test_all_explanations_share_a_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--command", "./wrong-name"], "./wrong-name: cannot be started"),
+        ([], "the target process needs a program"),
+    ],
+)
+def test_a_target_that_cannot_start_is_bad_input_if_nothing_else_was_replayed(
+    options: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failures = (failure(oracle, path="a.jsonl") for oracle in ("heap", "clock"))
+    corpus = written(tmp_path / "corpus", record(*failures, target="process"))
+    traces.write_to(Trace(Header(VERSION, "process"), ACTIONS), corpus / "a.jsonl")
+    made = [tmp_path / "made" / f"night.{kind}" for kind in ("html", "md")]
+    where = ["-o", str(made[0]), "--markdown", str(made[1]), "--fail-on", "new"]
+    assert run_command_line(["report", str(corpus), *where, *options]) == BAD_INPUT
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"gcfuzz: no failure could be replayed: {why}")
+    assert printed.err.count("\n") == 1
+    summaries = printed.out, *(each.read_text() for each in made)
+    assert ["; 2 failures not replayed" in each for each in summaries] == [True] * 3
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["empty", "-o", "night.html"], "has no record of a session"),
         (["missing", "-o", "night.html"], "No such file"),
         (["corpus", "-o", "night.txt"], "must end in .html"),
-        (["corpus", "-o", "missing/night.html"], "missing/night"),
+        (["corpus", "-o", "broken.json/night.html"], "broken.json/night.html: cannot be written"),
         (
             ["corpus", "-o", "night.html", "--history", "broken.json"],
             "broken.json:1: is not a line",
