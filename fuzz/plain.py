@@ -8,6 +8,7 @@ Invariant: the result is one line, and each of its characters is visible.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable
 
@@ -36,6 +37,11 @@ def cut(text: str, characters_max: int = MESSAGE_MAX) -> str:
         return text
     half = (characters_max - 1) // 2
     return f"{text[:half]}…{text[-half:]}"
+
+
+def is_url(text: str) -> bool:
+    """Whether a browser may open it: the address of a page, with no characters of markup."""
+    return re.fullmatch(r"https?://[\w.~:/?#@!$&'()*+,;=%-]+", text, re.ASCII) is not None
 
 
 def shell_words(arguments: Iterable[str]) -> str:

@@ -145,6 +145,17 @@ KINDS: dict[str, type[Line]] = {
 NAMES = {kind: name for name, kind in KINDS.items()}
 
 
+class Mute(NamedTuple):
+    """What a person set."""
+
+    until: str
+    """The last day."""
+    because: str
+
+    def __str__(self) -> str:
+        return f"muted until {self.until}{' because ' if self.because else ''}{self.because}"
+
+
 class Bounds(NamedTuple):
     """Versions of a target; empty if not known. Only one on which the trace passed is good."""
 
@@ -205,12 +216,12 @@ class Life:
         """Whether its runs differ, as a night saw or a person set."""
         return self.state == FLAKY or _is_mixed(self.runs)
 
-    def mute(self, today: date) -> tuple[str, str] | None:
-        """The last day on which it is muted, and the reason."""
+    def mute(self, today: date) -> Mute | None:
+        """Whether and why it is muted."""
         last = [each for each in self.triaged if each.muted_until][-1:]
         if not last or date.fromisoformat(last[0].muted_until) < today:
             return None
-        return last[0].muted_until, last[0].because
+        return Mute(last[0].muted_until, last[0].because)
 
     @property
     def issue(self) -> str:
@@ -231,6 +242,16 @@ class Life:
             elif bad and not is_bad:
                 bounds, is_bad = Bounds(passed, bad[0]), True
         return bounds
+
+
+def described(life: Life) -> str:
+    """A failure in a line: its state today, and what it is."""
+    known, mute = life.known, life.mute(datetime.now(UTC).date())
+    state: str = FLAKY if life.state == OPEN and life.is_flaky else life.state or "not seen"
+    state = str(mute) if mute and state != FIXED else state
+    identity = " / ".join(known.saved.failure.identity)
+    words = [known.id, state, known.target, known.name, life.issue, identity]
+    return " ".join(filter(None, words))
 
 
 def _bad_versions(shown: Shown) -> list[str]:

@@ -38,6 +38,7 @@ from fuzz.sessions.failure_history import (
     KnownFailure,
     Life,
     Line,
+    Mute,
     NightDone,
     SessionRun,
     Shown,
@@ -119,8 +120,7 @@ class NightFailure:
     tonight: Shown
     problem: str = ""
     """Why its trace was not replayed."""
-    mute: tuple[str, str] | None = None
-    """The last day on which it is muted, and the reason."""
+    mute: Mute | None = None
     pages: tuple[str, ...] = ()
     """The findings in docs/findings that it resembles."""
 
@@ -220,6 +220,10 @@ class NightCause:
         """What all its failures showed."""
         shown = [shown for each in self.failures for shown in each.life.shown]
         return Life(self.first.known, tuple(sorted(shown, key=lambda each: each.at)))
+
+    @property
+    def issue(self) -> str:
+        return next((each.life.issue for each in self.failures if each.life.issue), "")
 
     @property
     def news(self) -> News:

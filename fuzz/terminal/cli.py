@@ -36,19 +36,19 @@ from fuzz.terminal.target_options import (
     before_option,
     byte_size,
     chunk_range,
+    day,
     duration_option,
     options_of_session,
     part,
     path_options,
     share,
     target_options,
+    url,
     without_option,
 )
 from fuzz.version import __version__
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from fuzz.protocol.trace import Header
     from fuzz.replay import Step
     from fuzz.run import Failure
@@ -746,28 +746,28 @@ def report_command(  # noqa: PLR0913 - the options of the command
 
 @cli.command("triage")
 @click.argument("place", metavar="CORPUS|HISTORY", type=PLACE)
-@click.argument("failure", metavar="[ID]", required=False)
+@click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option(
     "--mute-until",
-    "muted_until",
     metavar="DATE",
-    type=click.DateTime(["%Y-%m-%d"]),
+    type=day,
     help="Until 2027-01-31 it is not new; an earlier date ends that.",
 )
 @click.option("--because", default="", help="Why it is muted.")
 @click.option("--flaky", metavar="K/N", type=share, help="It failed in K of N runs.")
-@click.option("--issue", metavar="URL", default="", help="The issue about it.")
+@click.option("--issue", metavar="URL", type=url, help="The issue about it.")
 def triage_command(  # noqa: PLR0913 - the options of the command
     place: Path,
-    failure: str | None,
-    muted_until: datetime | None,
+    ids: tuple[str, ...],
+    mute_until: str | None,
     because: str,
     flaky: tuple[int, int] | None,
-    issue: str,
+    issue: str | None,
 ) -> int:
-    """Mute a failure, call it flaky, or name its issue; without ID, list the failures.
+    """Mute failures, call them flaky, or name their issue; without ID, list all failures.
 
-    ID is that of a failure, or of a cause with all its failures. `gcfuzz report` shows both.
+    ID is that of a cause on the page, with all its failures, or that of one failure, CAUSE-1a2b, as
+    in the list. What was set is printed.
     """
     from fuzz.sessions import failure_history as history
 
@@ -775,23 +775,20 @@ def triage_command(  # noqa: PLR0913 - the options of the command
     if not path.exists():
         raise BadInputError(f"{path}: there is no such history; `gcfuzz report` makes one")
     lives = history.read(path).lives()
-    until = "" if muted_until is None else muted_until.date().isoformat()
-    failed, runs = flaky or (0, 0)
-    mark = history.Triaged(history.now(), failure or "", failed, runs, until, because, issue)
-    if failure is None:
-        for id_, life in sorted(lives.items()):
-            marks = [life.state or "not seen", life.known.target, life.known.name, life.issue]
-            identity = " / ".join(life.known.saved.failure.identity)
-            Screen().print(" ".join(filter(None, [id_, *marks, identity])))
-        return CLEAN
-    concerned = {failure} & {
-        each for it in lives.values() for each in (it.known.id, it.known.cause_id)
-    }
-    if not concerned:
-        raise BadInputError(f"{path}: has no failure {failure}; `gcfuzz triage {place}` lists them")
-    if not (until or runs or issue):
-        raise BadInputError("what is known of it? Give --mute-until, --flaky or --issue")
-    history.add(path, [mark])
+    known = {each for it in lives.values() for each in (it.known.id, it.known.cause_id)}
+    if unknown := [each for each in ids if each not in known]:
+        raise BadInputError(
+            f"{path}: has no failure {unknown[0]}; `gcfuzz triage {place}` lists them"
+        )
+    if ids:
+        if not (mute_until or flaky or issue):
+            raise BadInputError("what is known of it? Give --mute-until, --flaky or --issue")
+        what = *(flaky or (0, 0)), mute_until or "", because, issue or ""
+        history.add(path, [history.Triaged(history.now(), each, *what) for each in ids])
+        lives = history.read(path).lives()
+    for id_, life in sorted(lives.items()):
+        if not ids or {id_, life.known.cause_id} & {*ids}:
+            Screen().print(history.described(life))
     return CLEAN
 
 

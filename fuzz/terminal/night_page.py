@@ -19,7 +19,7 @@ import jinja2
 from markupsafe import Markup
 
 from fuzz.files import write_text, writing
-from fuzz.plain import LINE_MAX, counted, plain, shell_words
+from fuzz.plain import LINE_MAX, counted, is_url, plain, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.sessions.failure_history import FIXED, FLAKY, OPEN, NightDone
@@ -81,7 +81,8 @@ def _cause(
         "where": f"{cause.target}, {counted(saved.length, 'action')}{reduced}",
         "message": saved.failure.message,
         "notes": [*notes_on(cause)],
-        "issue": first.life.issue,
+        "issue": cause.issue,
+        "is_link": is_url(cause.issue),
         "others": [
             {
                 "id": each.known.id,

@@ -1,6 +1,7 @@
 """A night in a few lines: as text, in Markdown for a job's page, and as JUnit's XML.
 
-Invariant: foreign text is only text. In Markdown it is code, which has no links and no mentions.
+Invariant: foreign text is only text. In Markdown it is code, which has no links and no mentions,
+except the address of an issue.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from fuzz.plain import counted, plain
+from fuzz.plain import counted, is_url, plain
 from fuzz.sessions.failure_history import FIXED, FLAKY, MUTED, NOT_LOOKED_FOR, OPEN
 from fuzz.sessions.night import BACK, COUNTED, NEW, Night, NightCause, reached_in
 from fuzz.terminal.report import how_seen_once
@@ -34,9 +35,8 @@ def status_of(cause: NightCause) -> str:
     what: str = cause.state
     if cause.state == FLAKY:
         what = f"flaky ({failed} of {runs})"
-    if cause.state == MUTED and first.mute:
-        until, because = first.mute
-        what = f"muted until {until}{' because ' if because else ''}{because}"
+    if cause.state == MUTED:
+        what = str(first.mute)
     return f"{cause.news}, {what}" if cause.news in {NEW, BACK} else what
 
 
@@ -76,7 +76,8 @@ def markdown(night: Night) -> str:
     for cause in causes[:LINES_MAX]:
         failure = " / ".join(cause.first.saved.failure.identity)
         more = f" +{len(cause.failures) - 1}" if len(cause.failures) > 1 else ""
-        cells = _code(cause.id), _code(status_of(cause)), _code(failure) + more, _code(cause.target)
+        state = " ".join(filter(None, [_code(status_of(cause)), _link(cause.issue)]))
+        cells = _code(cause.id), state, _code(failure) + more, _code(cause.target)
         lines.append(f"| {' | '.join(cells)} | {cause.first.saved.length:,} |")
     if len(causes) > LINES_MAX:
         lines.append(f"\n{len(causes) - LINES_MAX:,} more causes are on the page.")
@@ -91,6 +92,12 @@ def _code(text: str) -> str:
     return f"`{plain(text, TEXT_MAX).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
 
+def _link(issue: str) -> str:
+    if is_url(issue):
+        return f"<{issue}>"
+    return _code(issue) if issue else ""
+
+
 def junit(night: Night) -> str:
     """A test for each cause: it fails if it is open, and is skipped if that is not certain."""
     suite = ET.Element("testsuite", name="gcfuzz", timestamp=night.at)
@@ -102,7 +109,8 @@ def junit(night: Night) -> str:
         if cause.state != FIXED:
             kind = "failure" if cause.state == OPEN else "skipped"
             result = ET.SubElement(case, kind, message=plain(status_of(cause)))
-            notes = [saved.failure.message, *notes_on(cause)]
+            issue = [f"issue: {cause.issue}"] if cause.issue else []
+            notes = [saved.failure.message, *issue, *notes_on(cause)]
             result.text = "\n".join(map(plain, notes))
     for count, kind in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):
         suite.set(count, str(len([*suite.iter(kind)])))

@@ -6,6 +6,7 @@ import functools
 import re
 import shlex
 from collections.abc import Callable
+from datetime import datetime
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from typing_extensions import override
 
-from fuzz.plain import plain
+from fuzz.plain import is_url, plain
 from fuzz.problems import BadInputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -78,6 +79,21 @@ def share(text: str) -> tuple[int, int]:
     if not match or not 0 < int(match[1]) < int(match[2]):
         raise click.BadParameter(f"{text!r} is no share; write 3/20 for three of twenty runs")
     return int(match[1]), int(match[2])
+
+
+def day(text: str) -> str:
+    """A date like 2027-01-31."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").date().isoformat()  # noqa: DTZ007 - a day
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a date; write 2027-01-31") from None
+
+
+def url(text: str) -> str:
+    """The address of a page."""
+    if not is_url(text):
+        raise click.BadParameter(f"{text!r} is not an address; write https://example.com/issues/7")
+    return text
 
 
 def byte_size(text: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
+import attrs
 import pytest
 from made_records import failure, record, written
 
@@ -132,13 +133,29 @@ def test_without_an_id_the_failures_are_listed(
     assert capsys.readouterr().out == f"{KNOWN.id} open process mine {identity}\n"
 
 
+def test_what_was_set_for_several_failures_is_printed_and_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = attrs.evolve(KNOWN, name="yours")
+    kept(tmp_path / history.NAME, *LINES, other)
+    mute = ["--mute-until", "2999-12-24", "--because", "it is known"]
+    arguments = ["triage", str(tmp_path), KNOWN.id, other.cause_id, *mute]
+    assert run_command_line(arguments) == CLEAN
+    printed = capsys.readouterr().out
+    assert printed.count(" muted until 2999-12-24 because it is known process ") == 2
+    assert run_command_line(["triage", str(tmp_path)]) == CLEAN
+    assert capsys.readouterr().out == printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["ffffffff", "--flaky", "3/20"], "has no failure ffffffff"),
         ([KNOWN.id], "Give --mute-until, --flaky or --issue"),
         ([KNOWN.id, "--flaky", "20/3"], "is no share"),
-        ([KNOWN.id, "--mute-until", "soon"], "soon"),
+        ([KNOWN.id, "--mute-until", "31.1.2027"], "is not a date; write 2027-01-31"),
+        ([KNOWN.id, "--issue", "#7"], "is not an address; write https://"),
+        ([KNOWN.id, "ffffffff", "--flaky", "3/20"], "has no failure ffffffff"),
     ],
 )
 def test_a_wrong_triage_changes_nothing(

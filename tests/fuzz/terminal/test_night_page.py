@@ -19,6 +19,7 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, AllocateString, CollectMinor, EnableSampling
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.sessions.corpus import shipped_traces
+from fuzz.sessions.failure_history import Triaged, add, now
 from fuzz.sessions.night import COUNTED
 from fuzz.sessions.record import Point, Timing
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
@@ -305,6 +306,26 @@ def test_all_explanations_share_a_process(tmp_path: Path) -> None:
         counts.add(starts.read_text())
         starts.unlink()
     assert len(counts) == 1
+
+
+@pytest.mark.parametrize(
+    ("issue", "on_page", "in_markdown"),
+    [
+        ("https://example.com/7?a=1", 'href="https://example.com/7?a=1"', "<https://{}/7?a=1>"),
+        ("javascript:alert(1)", "issue: javascript:alert(1)", "`javascript:alert(1)`"),
+    ],
+)
+def test_the_issue_of_a_cause_is_a_link_if_it_is_the_address_of_a_page(
+    issue: str, on_page: str, in_markdown: str, tmp_path: Path
+) -> None:
+    corpus = written(tmp_path / "corpus", record(failure()))
+    summaries = ["--markdown", str(corpus / "night.md"), "--junit", str(corpus / "night.xml")]
+    report(corpus)
+    [cause] = causes(corpus)
+    add(corpus / "failures.history", [Triaged(now(), cause["id"], issue=issue)])
+    assert on_page in report(corpus, *summaries)
+    assert in_markdown.format("example.com") in (corpus / "night.md").read_text()
+    assert f"issue: {issue}" in (corpus / "night.xml").read_text()
 
 
 # Bad input.
