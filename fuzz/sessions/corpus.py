@@ -40,6 +40,8 @@ PARTIAL = ".partial"
 """Part of the name of a file that is still being written, or whose writer was killed."""
 RAW = "-raw"
 """Ends the stem of a trace as it was found."""
+UNPUBLISHED = re.compile(rf"(.+?)(?:{RAW})?-[0-9a-f]{{8}}\.[0-9a-f]+(?:-\d+)?\{SUFFIX}")
+"""The name of a trace with a session's token, and its stem."""
 DIRECTION_MAX = 40
 """Characters of a failure's direction in its file's name."""
 RERUN_SECONDS_MAX = 180.0
@@ -255,15 +257,26 @@ def trace_of(origin: Origin, saved: SavedFailure) -> Trace:
     return Trace(header, failure.actions)
 
 
+def stem_of(failure: Failure) -> str:
+    """What the names of its traces begin with."""
+    # The direction may be what the target reported.
+    direction = re.sub(r"[^A-Za-z0-9_]+", "-", failure.direction)[:DIRECTION_MAX]
+    return f"{failure.oracle}-{failure.field}-{direction}-{failure.action}"
+
+
+def unpublished_in(folder: Path) -> dict[Path, str]:
+    """The traces that a killed session left, or one that still runs, and the stem of each."""
+    matches = {path: UNPUBLISHED.fullmatch(path.name) for path in sorted(folder.glob(f"*{SUFFIX}"))}
+    return {path: match[1] for path, match in matches.items() if match}
+
+
 def save(origin: Origin, saved: SavedFailure) -> SavedFailure:
     """Save the trace of a failure, in place of its trace as this session found it.
 
     If that is not possible, `path` stays as it is.
     """
     failure = saved.failure
-    # The direction may be what the target reported.
-    direction = re.sub(r"[^A-Za-z0-9_]+", "-", failure.direction)[:DIRECTION_MAX]
-    stem = f"{failure.oracle}-{failure.field}-{direction}-{failure.action}"
+    stem = stem_of(failure)
     if failure.change != BROKE:
         stem = f"{failure.change}/{stem}"
     if not saved.reproduced:

@@ -26,7 +26,7 @@ from fuzz.protocol.trace import Trace
 from fuzz.run import BROKE
 from fuzz.sessions import record as records
 from fuzz.sessions.causes import Cause, cause_of
-from fuzz.sessions.corpus import SavedFailure, pages_like
+from fuzz.sessions.corpus import SavedFailure, pages_like, stem_of, unpublished_in
 from fuzz.sessions.failure_history import (
     FIXED,
     FLAKY,
@@ -274,6 +274,8 @@ class Night:
     hunts: tuple[HuntedBugs, ...] = ()
     left_out: tuple[str, ...] = ()
     """What is wrong with files that could not be read."""
+    unreduced: tuple[str, ...] = ()
+    """Traces of failures that no session reported, because it was killed or still runs."""
 
     @property
     def failures(self) -> list[NightFailure]:
@@ -308,7 +310,7 @@ class Night:
     @property
     def is_partial(self) -> bool:
         """Whether something could not be read or replayed."""
-        return bool(self.left_out or self.not_replayed)
+        return bool(self.left_out or self.not_replayed or self.unreduced)
 
     @property
     def actions(self) -> int:
@@ -349,6 +351,7 @@ class Night:
             "sessions": [each.to_data() for each in self.sessions],
             "hunts": wire.unstructured(self.hunts),
             "left_out": [*self.left_out],
+            "unreduced": [*self.unreduced],
         }
         return json.dumps(data, indent=1) + "\n"
 
@@ -496,7 +499,17 @@ def sum_up(
     )
     hunts = tuple(hunted for _, hunted in sorted(material.hunts.items()))
     nights = (*history.nights, done)[-NIGHTS_MAX:]
-    return Night(gcfuzz, at, sessions, causes, nights, hunts, tuple(material.left_out))
+    unreduced = _unreduced(material, lives.values())
+    return Night(gcfuzz, at, sessions, causes, nights, hunts, tuple(material.left_out), unreduced)
+
+
+def _unreduced(material: Material, lives: Iterable[Life]) -> tuple[str, ...]:
+    """The unpublished traces, except those of identities that are known."""
+    stems = {stem_of(life.known.saved.failure) for life in lives}
+    found = {
+        path: stem for folder in material.corpora for path, stem in unpublished_in(folder).items()
+    }
+    return tuple(str(path) for path in sorted(found) if found[path] not in stems)
 
 
 def target_name(plan: PlanKey) -> str:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from fuzz.protocol.trace import Header
     from fuzz.replay import Step
     from fuzz.run import Failure
+    from fuzz.sessions.night import Night
     from fuzz.sessions.plan import Plan
     from fuzz.sessions.record import SessionRecord
     from fuzz.sessions.session_events import Finished, Listener
@@ -683,8 +684,8 @@ def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
 @click.option("--junit", metavar="FILE", type=FILE, help="Write a test for each cause, as XML.")
 @click.option(
     "--fail-on",
-    type=click.Choice(["new"]),
-    help="Exit with 1 if the likely cause of a failure is new, or came back.",
+    type=click.Choice(["new", "open"]),
+    help="Exit with 1 if a cause is new or came back; or if any is open. Muted ones do not count.",
 )
 def report_command(  # noqa: PLR0913 - the options of the command
     places: tuple[Path, ...],
@@ -734,14 +735,21 @@ def report_command(  # noqa: PLR0913 - the options of the command
     material.keep_traces(current.failures, history_path.parent)
     history.add(history_path, current.lines(earlier))
     screen = Screen()
-    for why in current.left_out:
-        screen.print(f"left out: {why}", "red")
+    for line in night_summary.problems_of(current):
+        screen.print(line, "red")
     screen.print(f"{output}: {night_summary.verdict_of(current)}; open it in a browser")
     if build.unable and not any(each.tonight.runs for each in current.failures):
         return _complain(f"no failure could be replayed: {build.unable}", BAD_INPUT)
+    return _code_of_night(current, fail_on)
+
+
+def _code_of_night(current: Night, fail_on: str | None) -> int:
     if current.left_out:
         return BAD_INPUT
-    return MISMATCH if fail_on and current.has_new else CLEAN
+    is_open = fail_on == "open" and any(each.state == "open" for each in current.causes)
+    if is_open or (fail_on and current.has_new):
+        return MISMATCH
+    return INCONCLUSIVE if current.unreduced else CLEAN
 
 
 @cli.command("triage")

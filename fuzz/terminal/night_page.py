@@ -37,7 +37,7 @@ from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord, Timing
 from fuzz.terminal.explain_page import render
 from fuzz.terminal.night_build import NightBuild
 from fuzz.terminal.night_plots import draw_plots, look_of, unit_of
-from fuzz.terminal.night_summary import notes_on, status_of, verdict_of
+from fuzz.terminal.night_summary import notes_on, problems_of, status_of, verdict_of
 from fuzz.terminal.report import describe_action
 from fuzz.terminal.session_report import STOPPED
 
@@ -140,7 +140,7 @@ def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -
         verdict=verdict_of(night),
         glance=[*_glance(night)],
         causes=causes,
-        left_out=night.left_out,
+        problems=[*problems_of(night)],
         counted=COUNTED,
         nights=[*map(_trend, night.nights)],
         plots=[(what, Markup(svg)) for what, svg in draw_plots(night.timing)],  # noqa: S704 - ours

@@ -28,6 +28,17 @@ def verdict_of(night: Night) -> str:
     return verdict + (rest if night.not_replayed else "")
 
 
+def problems_of(night: Night) -> Iterator[str]:
+    """A line for each file that was left out, and one for all that was not reduced."""
+    yield from (f"left out: {problem}" for problem in night.left_out)
+    if night.unreduced:
+        yield (
+            f"{counted(len(night.unreduced), 'failure')} found but not reduced, since a session "
+            f"was killed or still runs: {', '.join(night.unreduced)}; run it with --resume, or "
+            "`gcfuzz reduce FILE`"
+        )
+
+
 def status_of(cause: NightCause) -> str:
     """The state of a cause, and what is new in it."""
     first = cause.first
@@ -81,7 +92,7 @@ def markdown(night: Night) -> str:
         lines.append(f"| {' | '.join(cells)} | {cause.first.saved.length:,} |")
     if len(causes) > LINES_MAX:
         lines.append(f"\n{len(causes) - LINES_MAX:,} more causes are on the page.")
-    lines += [f"\nleft out: {_code(problem)}" for problem in night.left_out]
+    lines += [f"\n{_code(problem)}" for problem in problems_of(night)]
     sums = counted(len(night.sessions), "session"), counted(night.actions, "action")
     lines.append(f"\n{', '.join(sums)}, {counted(reached_in(night.probes()), 'probe')} reached")
     return "\n".join(lines) + "\n"

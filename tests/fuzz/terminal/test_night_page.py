@@ -12,13 +12,15 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree as ET
 
+import attrs
 import pytest
 from made_records import failure, piece, record, timing, written
 
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, AllocateString, CollectMinor, EnableSampling
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.sessions.corpus import shipped_traces
+from fuzz.run import Failure
+from fuzz.sessions.corpus import Origin, save_found, shipped_traces
 from fuzz.sessions.failure_history import Triaged, add, now
 from fuzz.sessions.night import COUNTED
 from fuzz.sessions.record import Point, Timing
@@ -27,7 +29,8 @@ from fuzz.terminal.cli import run_command_line
 from fuzz.terminal.night_page import EXPLAINED_MAX
 from fuzz.terminal.night_plots import PLOTTED, draw_plots, look_of, plots_of, ticks
 
-CLEAN, MISMATCH, BAD_INPUT = range(3)
+CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
+WRONG = Failure("heap", "graph", "collect_full", "different", "1", "2", "made up")
 ACTIONS = (AllocateNode(7), CollectMinor())
 TWO_HOURS = 7200.0
 HISTORY = ((900.0, 4000, 30, 0), (TWO_HOURS, 90_000, 90, 2))
@@ -108,6 +111,21 @@ def test_a_night_that_is_made_again_fails_again_and_the_next_one_does_not(tmp_pa
         run_command_line(["report", str(corpus), "-o", str(tmp_path / "night.html"), *options])
         for corpus in (corpora[0], corpora[0], corpora[1])
     ] == [MISMATCH, MISMATCH, CLEAN]
+
+
+def test_an_open_cause_fails_until_it_is_muted(tmp_path: Path) -> None:
+    codes = []
+    for number in (1, 2, 3):
+        started = timing(started=f"2026-11-2{number}T02:00:00+00:00")
+        corpus = written(tmp_path / str(number), record(failure(), timing=[started]))
+        arguments = ["report", str(corpus), "-o", str(corpus / "night.html"), "--history"]
+        arguments += [str(tmp_path / "failures.history"), "--fail-on"]
+        codes.append([run_command_line([*arguments, on]) for on in ("new", "open")])
+        if number == 2:
+            [cause] = causes(corpus)
+            mute = ["--mute-until", "2999-01-31"]
+            assert run_command_line(["triage", str(tmp_path), cause["id"], *mute]) == CLEAN
+    assert codes == [[MISMATCH, MISMATCH], [CLEAN, MISMATCH], [CLEAN, CLEAN]]
 
 
 def test_each_summary_has_the_same_counts(
@@ -326,6 +344,23 @@ def test_the_issue_of_a_cause_is_a_link_if_it_is_the_address_of_a_page(
     assert on_page in report(corpus, *summaries)
     assert in_markdown.format("example.com") in (corpus / "night.md").read_text()
     assert f"issue: {issue}" in (corpus / "night.xml").read_text()
+
+
+def test_what_a_killed_session_found_and_no_other_is_named_and_inconclusive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = written(tmp_path / "corpus", record(failure("heap")))
+    for oracle in ("heap", "clock"):
+        origin = Origin(corpus, "reference", "random", 1, token="5eed-3")
+        save_found(origin, attrs.evolve(WRONG, oracle=oracle, actions=ACTIONS))
+    page, markdown = corpus / "night.html", corpus / "night.md"
+    arguments = [str(corpus), "-o", str(page), "--markdown", str(markdown)]
+    assert run_command_line(["report", *arguments]) == INCONCLUSIVE
+    [unreduced] = json.loads((corpus / "night.json").read_text())["unreduced"]
+    assert "/clock-graph-different-collect_full-raw-" in unreduced
+    said = "1 failure found but not reduced, since a session was killed"
+    summaries = capsys.readouterr().out, page.read_text(), markdown.read_text()
+    assert [said in each.replace("\n", " ") for each in summaries] == [True] * 3
 
 
 # Bad input.
