@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import attrs
 
@@ -27,15 +28,26 @@ from fuzz.sessions.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX, SavedFailure
 from fuzz.sessions.plan import PlanKey, SessionTotals
 from fuzz.sessions.record import ACTIONS, REASONS, Piece, SessionRecord, piece_of
 
+PARTS_MAX = 10_000
+"""Missing ones of more parts are not looked for."""
+SHOWN_MAX = 10
 Named = set[tuple[Path, str]]
 """Files, by their folder, and by their name in it."""
 
 
-def merge(folders: Sequence[Path], out: Path) -> tuple[list[SessionRecord], list[str]]:
-    """Merge corpora into a new one. Raises BadInputError.
+class Merged(NamedTuple):
+    """What a merge made."""
 
-    Returns the records of the new corpus, and a line for each file that was left out.
-    """
+    records: list[SessionRecord]
+    """Those of the new corpus."""
+    left_out: list[str]
+    """A line for each file that was left out."""
+    missing: list[str]
+    """A line for each plan that lacks parts."""
+
+
+def merge(folders: Sequence[Path], out: Path) -> Merged:
+    """Merge corpora into a new one. Raises BadInputError."""
     for folder in folders:
         if not folder.is_dir():
             raise BadInputError(f"{folder}: there is no such folder to merge")
@@ -45,11 +57,11 @@ def merge(folders: Sequence[Path], out: Path) -> tuple[list[SessionRecord], list
             raise BadInputError(f"{out}: is not empty; merge into a new folder")
     left_out: list[str] = []
     found = _records_in(folders, left_out)
-    merged = {plan: merged_record([each for _, each in found[plan]]) for plan in found}
+    merged = {plan: merged_record([each.record for each in found[plan]]) for plan in found}
     known: Named = set()
     kept: Named = set()
     for plan, records in found.items():
-        for folder, each in records:
+        for folder, _, each in records:
             known |= _names(folder, (*each.failures, *each.beyond))
             chosen = {id(saved) for saved in (*merged[plan].failures, *merged[plan].beyond)}
             kept |= _names(folder, (it for it in each.failures if id(it) in chosen))
@@ -61,14 +73,41 @@ def merge(folders: Sequence[Path], out: Path) -> tuple[list[SessionRecord], list
         failure_history.add(out / failure_history.NAME, lines)
     for plan, each in merged.items():
         record.write(each, out / record.FOLDER / f"{record.name_of(plan)}.json")
-    return [merged[plan] for plan in sorted(merged, key=record.name_of)], left_out
+    plans = sorted(merged, key=record.name_of)
+    missing = [line for plan in plans for line in _missing_parts(plan, found[plan])]
+    return Merged([merged[plan] for plan in plans], left_out, missing)
 
 
-def _records_in(
-    folders: Iterable[Path], left_out: list[str]
-) -> dict[PlanKey, list[tuple[Path, SessionRecord]]]:
-    """The records of each plan, with their folders."""
-    found: dict[PlanKey, list[tuple[Path, SessionRecord]]] = defaultdict(list)
+class _Found(NamedTuple):
+    """A record in a folder."""
+
+    folder: Path
+    path: Path
+    record: SessionRecord
+
+
+def _missing_parts(plan: PlanKey, found: Sequence[_Found]) -> Iterator[str]:
+    """A line about the parts of a plan that are in no record, if there are such parts."""
+    shares = [share for _, path, each in found for share in record.shares_in(path, each)]
+    count = math.lcm(*(share.step for share in shares))
+    if count > PARTS_MAX or any(share.start >= share.step > 1 for share in shares):
+        return  # Parts of other chunks than all have no numbers.
+    there = {
+        part for share in shares for part in range(share.start % share.step, count)[:: share.step]
+    }
+    missing = [f"{part + 1}/{count}" for part in range(count) if part not in there]
+    if missing:
+        shown = ", ".join(missing[:SHOWN_MAX])
+        more = f" and {len(missing) - SHOWN_MAX} more" if missing[SHOWN_MAX:] else ""
+        yield (
+            f"no record has part {shown}{more} of {plan.target} with seed {plan.seed}; run what is "
+            "missing with this seed, and merge all parts"
+        )
+
+
+def _records_in(folders: Iterable[Path], left_out: list[str]) -> dict[PlanKey, list[_Found]]:
+    """The records of each plan."""
+    found: dict[PlanKey, list[_Found]] = defaultdict(list)
     for folder in folders:
         for path in _files_in(folder / record.FOLDER, ".json", left_out):
             try:
@@ -76,7 +115,7 @@ def _records_in(
             except BadInputError as problem:
                 left_out.append(str(problem))
             else:
-                found[each.plan].append((folder, each))
+                found[each.plan].append(_Found(folder, path, each))
     return found
 
 

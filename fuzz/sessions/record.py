@@ -168,6 +168,14 @@ def path_for(plan: Plan) -> Path:
     return plan.corpus / FOLDER / f"{name_of(plan.key)}{'' if is_whole else part}.json"
 
 
+def shares_in(path: Path, record: SessionRecord) -> list[range]:
+    """The shares of the sessions of a record. That of a part is in its name, as it may be empty."""
+    share = path.stem.removeprefix(name_of(record.plan))
+    if match := re.fullmatch(r"-(\d{1,15})-(\d*)-([1-9]\d{0,15})", share):
+        return [range(int(match[1]), UNLIMITED, int(match[3]))]
+    return [piece.indices for piece in record.pieces]
+
+
 def name_of(key: PlanKey) -> str:
     """The name of the record of a whole plan, without its suffix."""
     digest = zlib.crc32(json.dumps(wire.unstructured(key)).encode())

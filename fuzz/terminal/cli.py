@@ -178,6 +178,8 @@ def run(
 
     if cluster is not None:
         options["has_canary"] = True
+    if options["part"] is not None and seed is None and not resume:
+        raise BadInputError("--part needs --seed, the same for each part")
     plan = _plan(choice, seed, **options).under_contract()
     corpus.open_folder(plan.corpus)
     earlier = None
@@ -285,12 +287,14 @@ def merge_command(folders: tuple[Path, ...], output: Path) -> int:
     from fuzz.sessions.merge import merge
     from fuzz.terminal.session_report import print_record
 
-    records, left_out = merge(folders, output)
-    for each in records:
+    merged = merge(folders, output)
+    for each in merged.records:
         print_record(Screen(), each)
-    for problem in left_out:
-        Screen().print(f"left out: {problem}", "red")
-    return BAD_INPUT if left_out else CLEAN
+    for problem in (*(f"left out: {each}" for each in merged.left_out), *merged.missing):
+        Screen().print(problem, "red")
+    if merged.left_out:
+        return BAD_INPUT
+    return INCONCLUSIVE if merged.missing else CLEAN
 
 
 @cli.command("replay")

@@ -29,7 +29,7 @@ from fuzz.targets import TargetOptions, chunk_actions_of
 from fuzz.targets.registration import CHUNK_ACTIONS
 from fuzz.terminal.cli import run_command_line
 
-CLEAN, MISMATCH, BAD_INPUT = range(3)
+CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
 PLANTED = "reference+one-sample-per-object+sample-on-equality"
 BUDGET = 6000
 MINE = '{"gcfuzz": 2, "target": "mine"}\n{"do": "collect_full"}\n'
@@ -275,14 +275,14 @@ def saved(folder: Path, *records: SessionRecord) -> Path:
 def test_plans_stay_apart(tmp_path: Path) -> None:
     one = saved(tmp_path / "one", record_of(range(3)))
     two = saved(tmp_path / "two", record_of(range(3, 5)), record_of(range(4), seed=2))
-    merged, _ = merge([one, two], tmp_path / "out")
+    merged = merge([one, two], tmp_path / "out").records
     assert [each.plan.seed for each in merged] == [1, 2]
 
 
 def test_a_trace_that_is_in_no_record_is_kept(tmp_path: Path) -> None:
     (saved(tmp_path / "one") / "mine.jsonl").write_text(MINE)
     (tmp_path / "one" / "mine.log").write_text("why")
-    assert merge([tmp_path / "one"], tmp_path / "out") == ([], [])
+    assert merge([tmp_path / "one"], tmp_path / "out") == ([], [], [])
     left = sorted(path.name for path in (tmp_path / "out").glob("*.*"))
     assert left == ["mine.jsonl", "mine.log"]
 
@@ -309,7 +309,7 @@ def test_merging_copies_only_what_it_has_parsed(name: str, tmp_path: Path) -> No
     one = saved(tmp_path / "one", record_of(range(3)))
     (one / name).write_text("secret\n")
     (one / "secret.txt").write_text("secret\n")
-    merged, left_out = merge([one], tmp_path / "out")
+    merged, left_out, _ = merge([one], tmp_path / "out")
     assert len(merged) == 1
     assert [each.split(":")[0] for each in left_out] == [str(one / name)]
     assert [*(tmp_path / "out").glob("*.*")] == []
@@ -325,6 +325,35 @@ def test_a_file_that_is_left_out_is_bad_input_after_all_others(
     assert "whole: chunks 0:3" in printed
     assert "x.jsonl:1: not a line of JSON" in printed.replace("\n", " ")
     assert len([*(tmp_path / "out" / "sessions").iterdir()]) == 1
+
+
+@pytest.mark.parametrize(
+    ("parts", "missing"),
+    [
+        (["1-0--2", "1-1--2"], []),
+        (["1-1--2"], ["part 1/2 of reference with seed 1;"]),
+        (["1-0--4", "1-2--4"], ["part 2/4, 4/4 of reference with seed 1;"]),
+        (["1-0--2", "2-1--2"], ["part 2/2 of reference with seed 1;", "part 1/2 of "]),
+        (["1-1--2", "1-0-20-1"], []),
+        (["1"], []),
+    ],
+)
+def test_a_merge_without_all_parts_names_them_and_is_inconclusive(
+    parts: list[str], missing: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, part in enumerate(parts):
+        seed, *share = part.split("-", 1)
+        each = record_of(range(0), seed=int(seed))
+        (folder := tmp_path / "parts" / str(number) / "sessions").mkdir(parents=True)
+        name = "-".join([record.name_of(each.plan), *share])
+        record.write(each, folder / f"{name}.json")
+    places = map(str, (tmp_path / "parts").iterdir())
+    code = run_command_line(["merge", *places, "-o", str(tmp_path / "out")])
+    lines = [line for line in capsys.readouterr().out.splitlines() if "no record has" in line]
+    assert [expected in line for expected, line in zip(missing, lines, strict=True)] == [
+        True for _ in missing
+    ]
+    assert code == (INCONCLUSIVE if missing else CLEAN)
 
 
 ranges = st.builds(
@@ -350,6 +379,7 @@ def test_two_ranges_share_the_numbers_in_both(one: range, other: range) -> None:
         ("run --chunks 5:5", "write 0:5120"),
         ("run --part 17/16", "write 3/16"),
         ("run --part 0/16", "write 3/16"),
+        ("run --part 1/16", "--part needs --seed, the same for each part"),
         ("run --database here", "--engine random has no examples to share"),
         ("run --resume --actions 5", "no such session to resume"),
         ("merge nowhere -o out", "nowhere: there is no such folder"),

@@ -93,7 +93,7 @@ def test_merging_keeps_each_line_once_in_any_order(tmp_path: Path) -> None:
 def test_a_broken_history_is_left_out_of_a_merge(tmp_path: Path) -> None:
     corpus = written(tmp_path / "corpus", record(failure()))
     (corpus / history.NAME).write_text("{")
-    _, left_out = merge([corpus], tmp_path / "out")
+    _, left_out, _ = merge([corpus], tmp_path / "out")
     assert [f"{history.NAME}:1" in each for each in left_out] == [True]
 
 
