@@ -320,6 +320,18 @@ class FailureHistory:
         }
 
 
+def muted_traces(folder: Path) -> dict[str, Mute]:
+    """The names of the traces of failures that are muted today. Raises BadInputError."""
+    history = read(folder / NAME)
+    lives, today = history.lives(), datetime.now(UTC).date()
+    known = [each for each in history.lines if isinstance(each, KnownFailure)]
+    return {
+        each.saved.path.name: mute
+        for each in known
+        if each.saved.path is not None and (mute := lives[each.id].mute(today))
+    }
+
+
 def _sorted(lines: Iterable[Line], kind: type | tuple[type, ...]) -> list[Any]:
     return sorted((each for each in lines if isinstance(each, kind)), key=lambda each: each.at)
 

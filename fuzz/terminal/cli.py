@@ -301,11 +301,13 @@ def merge_command(folders: tuple[Path, ...], output: Path) -> int:
 @click.argument("places", metavar="FILE|DIR...", nargs=-1, required=True, type=PLACE)
 @target_options
 def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
-    """Replay traces on the target that each names, or on another."""
-    from fuzz.sessions.corpus import traces_in
+    """Replay traces on the target that each names, or on another.
+
+    Of a folder with a failures.history those of muted failures are left out.
+    """
     from fuzz.terminal import report
 
-    paths = [path for place in places for path in traces_in(place)]
+    paths = [path for place in places for path in _unmuted_traces_in(place)]
     unsure: list[Path] = []
     failed, unusable = report.print_replays(Screen(), _replays(paths, choice, unsure))
     if unusable:
@@ -315,6 +317,18 @@ def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
     for path in unsure:
         Screen().print(f"{path}: passes, but threads race in it; it may fail in another replay")
     return INCONCLUSIVE if unsure else CLEAN
+
+
+def _unmuted_traces_in(place: Path) -> Iterator[Path]:
+    from fuzz.sessions.corpus import traces_in
+    from fuzz.sessions.failure_history import muted_traces
+
+    muted = muted_traces(place) if place.is_dir() else {}
+    for path in traces_in(place):
+        if path.name in muted:
+            Screen().print(f"{muted[path.name]}: {path}")
+        else:
+            yield path
 
 
 def _replays(

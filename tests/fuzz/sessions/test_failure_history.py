@@ -11,6 +11,9 @@ import pytest
 from made_records import failure, record, written
 
 from fuzz.problems import BadInputError
+from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import CollectFull
+from fuzz.protocol.trace import Header, Trace
 from fuzz.run import Failure
 from fuzz.sessions import failure_history as history
 from fuzz.sessions.corpus import SavedFailure
@@ -122,6 +125,25 @@ def test_a_failure_and_a_cause_are_triaged(id_: str, tmp_path: Path) -> None:
     assert life.issue == "https://example.com/7"
     assert life.is_flaky
     assert life.runs == [(1, 1), (3, 20)]
+
+
+def test_a_folder_is_replayed_without_what_is_muted_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = attrs.evolve(KNOWN.saved, path=Path("a.jsonl"))
+    known = attrs.evolve(KNOWN, saved=saved)
+    mute = Triaged(SECOND, known.cause_id, muted_until="2999-12-24", because="it is known")
+    kept(tmp_path / history.NAME, known, mute)
+    for name in ("a.jsonl", "b.jsonl"):
+        traces.write_to(
+            Trace(Header(traces.VERSION, "reference"), (CollectFull(),)), tmp_path / name
+        )
+    assert run_command_line(["replay", str(tmp_path)]) == CLEAN
+    assert capsys.readouterr().out.splitlines() == [
+        f"muted until 2999-12-24 because it is known: {tmp_path / 'a.jsonl'}",
+        f"passed {tmp_path / 'b.jsonl'}",
+        "1 passed, 0 failed",
+    ]
 
 
 def test_without_an_id_the_failures_are_listed(
