@@ -735,7 +735,7 @@ def report_command(  # noqa: PLR0913 - the options of the command
         ) from problem
     if output.suffix != ".html":
         raise BadInputError(f"{output}: the page's name must end in .html")
-    for each in filter(None, (output, markdown, junit)):
+    for each in filter(None, (output, markdown, junit, history_path)):
         with writing(each):
             each.parent.mkdir(parents=True, exist_ok=True)
     material = night.read_material(places)

@@ -22,7 +22,7 @@ from fuzz.files import write_text, writing
 from fuzz.plain import LINE_MAX, counted, is_url, plain, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
-from fuzz.sessions.failure_history import FIXED, FLAKY, OPEN, NightDone
+from fuzz.sessions.failure_history import NightDone
 from fuzz.sessions.night import (
     COUNTED,
     HuntedBugs,
@@ -184,13 +184,11 @@ def _contents(night: Night) -> Iterator[tuple[str, str]]:
 
 def _glance(night: Night) -> Iterator[tuple[str, str]]:
     counts = night.counts()
-    for status in ("new", OPEN, FLAKY, FIXED):
+    for status in COUNTED:
         yield f"{status} causes", f"{counts[status]:,}"
     probes = night.probes()
     yield "probes reached", f"{reached_in(probes):,} / {sum(map(len, probes.values())):,}"
     yield "actions", f"{night.actions:,}"
-    yield "chunks lost", f"{sum(len(lost) for _, lost in _lost(night)):,}"
-    yield "since the last new", _duration(night.quiet_seconds)
 
 
 def _trend(night: NightDone) -> tuple[str, list[str], list[str]]:

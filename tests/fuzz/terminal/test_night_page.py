@@ -254,7 +254,7 @@ ROW = '<tr><td>{}</td><td class="figure">{}</td></tr>'
     "text",
     [
         "<dt>flaky causes</dt><dd>2</dd>",
-        "<dt>chunks lost</dt><dd>2</dd>",
+        "<dt>muted causes</dt><dd>0</dd>",
         "<p>reference, random engine, seed 1: 17, 1234</p>",
         "<h3>reference</h3> <p>2 of 3 reached; ",
         '<span class="wrong">not reached</span>: never</p>',
@@ -379,13 +379,14 @@ def test_a_target_that_cannot_start_is_bad_input_if_nothing_else_was_replayed(
     failures = (failure(oracle, path="a.jsonl") for oracle in ("heap", "clock"))
     corpus = written(tmp_path / "corpus", record(*failures, target="process"))
     traces.write_to(Trace(Header(VERSION, "process"), ACTIONS), corpus / "a.jsonl")
-    made = [tmp_path / "made" / f"night.{kind}" for kind in ("html", "md")]
-    where = ["-o", str(made[0]), "--markdown", str(made[1]), "--fail-on", "new"]
+    made = [tmp_path / "made" / kind / f"night.{kind}" for kind in ("html", "md", "history")]
+    where = ["-o", str(made[0]), "--markdown", str(made[1]), "--history", str(made[2])]
+    where += ["--fail-on", "new"]
     assert run_command_line(["report", str(corpus), *where, *options]) == BAD_INPUT
     printed = capsys.readouterr()
     assert printed.err.startswith(f"gcfuzz: no failure could be replayed: {why}")
     assert printed.err.count("\n") == 1
-    summaries = printed.out, *(each.read_text() for each in made)
+    summaries = printed.out, *(each.read_text() for each in made[:2])
     assert ["; 2 failures not replayed" in each for each in summaries] == [True] * 3
 
 
