@@ -156,7 +156,7 @@ class Mute(NamedTuple):
         return f"muted until {self.until}{' because ' if self.because else ''}{self.because}"
 
 
-class Bounds(NamedTuple):
+class VersionBounds(NamedTuple):
     """Versions of a target; empty if not known. Only one on which the trace passed is good."""
 
     last_good: str = ""
@@ -228,9 +228,9 @@ class Life:
         return next((each.issue for each in reversed(self.triaged) if each.issue), "")
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> VersionBounds:
         """Where it last began to fail, and where it was fixed."""
-        bounds, passed, is_bad = Bounds(), "", False
+        bounds, passed, is_bad = VersionBounds(), "", False
         for _, night in groupby(self.shown, key=lambda each: each.at):
             shown = [*night]
             bad = [version for each in shown for version in _bad_versions(each)]
@@ -240,7 +240,7 @@ class Life:
                 bounds = bounds._replace(fixed_in=version) if is_bad else bounds
                 is_bad = False
             elif bad and not is_bad:
-                bounds, is_bad = Bounds(passed, bad[0]), True
+                bounds, is_bad = VersionBounds(passed, bad[0]), True
         return bounds
 
 
