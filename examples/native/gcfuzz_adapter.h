@@ -9,8 +9,8 @@
  * right kind, fields and ranges that exist, sizes and periods that the contract allows.
  *
  * An object is a `void *` whose meaning is the collector's own. One that moves must be updated in
- * the roots, see gcfuzz_roots. Standard output belongs to the protocol, so whatever the collector
- * prints goes to standard error.
+ * the roots, see gcfuzz_roots. Standard output belongs to the protocol, so what the collector prints
+ * goes to standard error.
  */
 #ifndef GCFUZZ_ADAPTER_H
 #define GCFUZZ_ADAPTER_H

@@ -87,11 +87,15 @@ class _Found(NamedTuple):
 
 
 def _missing_parts(plan: PlanKey, found: Sequence[_Found]) -> Iterator[str]:
-    """A line about the parts of a plan that are in no record, if there are such parts."""
-    shares = [share for _, path, each in found for share in record.shares_in(path, each)]
+    """A line about the parts of a plan that are in no record, if there are such parts.
+
+    A record that is not of one part was merged before, when this was said, or is whole.
+    """
+    parts = [record.part_in(each.path, plan) for each in found]
+    shares = [each for each in parts if each is not None]
     count = math.lcm(*(share.step for share in shares))
-    if count > PARTS_MAX or any(share.start >= share.step > 1 for share in shares):
-        return  # Parts of other chunks than all have no numbers.
+    if None in parts or count > PARTS_MAX or any(share.start >= share.step for share in shares):
+        return
     there = {
         part for share in shares for part in range(share.start % share.step, count)[:: share.step]
     }

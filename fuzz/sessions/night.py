@@ -43,6 +43,7 @@ from fuzz.sessions.failure_history import (
     SessionRun,
     Shown,
     State,
+    VersionBounds,
     text_of,
 )
 from fuzz.sessions.merge import merged_record
@@ -167,7 +168,7 @@ class NightFailure:
             "identity": [*self.identity],
             "message": saved.failure.message,
             "state": self.state,
-            **_data_of(self.life),
+            **_data_of(self.life, self.life.bounds),
             "found_tonight": bool(self.tonight.sessions),
             "failed": sum(failed for failed, _ in self.life.runs),
             "runs": sum(runs for _, runs in self.life.runs),
@@ -182,14 +183,14 @@ class NightFailure:
         }
 
 
-def _data_of(life: Life) -> dict[str, Any]:
+def _data_of(life: Life, bounds: VersionBounds) -> dict[str, Any]:
     """When and where it was seen."""
     return {
         "first_seen": life.first_seen,
         "last_seen": life.last_seen,
         "sessions": len(life.sessions),
         "versions": [*life.versions],
-        **life.bounds._asdict(),
+        **bounds._asdict(),
     }
 
 
@@ -216,10 +217,20 @@ class NightCause:
         return self.first.state
 
     @property
+    def is_broken(self) -> bool:
+        """Whether it is open, and not only a change between two targets."""
+        return self.state == OPEN and self.first.saved.failure.change == BROKE
+
+    @property
     def life(self) -> Life:
         """What all its failures showed."""
         shown = [shown for each in self.failures for shown in each.life.shown]
         return Life(self.first.known, tuple(sorted(shown, key=lambda each: each.at)))
+
+    @property
+    def bounds(self) -> VersionBounds:
+        """Those of its first failure: another one may fail on a version on which it passed."""
+        return self.first.life.bounds
 
     @property
     def issue(self) -> str:
@@ -254,7 +265,7 @@ class NightCause:
             "cause": [*known.cause],
             "state": self.state,
             "news": self.news,
-            **_data_of(self.life),
+            **_data_of(self.life, self.bounds),
             "failures": [each.to_data() for each in self.failures],
         }
 
@@ -276,6 +287,8 @@ class Night:
     """What is wrong with files that could not be read."""
     unreduced: tuple[str, ...] = ()
     """Traces of failures that no session reported, because it was killed or still runs."""
+    found: tuple[KnownFailure, ...] = ()
+    """What the records have, with each of several traces of one failure."""
 
     @property
     def failures(self) -> list[NightFailure]:
@@ -334,12 +347,13 @@ class Night:
         """What this night adds to a history."""
         told = {text_of(line) for line in history.lines}
         yield self.nights[-1]
+        known = {text_of(each): each for each in (*self.found, *(it.known for it in self.failures))}
+        for text, failure in known.items():
+            if failure.saved.failure.change == BROKE and text not in told:
+                yield failure
         for each in self.failures:
-            if each.saved.failure.change == BROKE:
-                if text_of(each.known) not in told:
-                    yield each.known
-                if each.is_to_tell:
-                    yield each.tonight
+            if each.saved.failure.change == BROKE and each.is_to_tell:
+                yield each.tonight
 
     def dumps(self) -> str:
         data = {
@@ -499,13 +513,23 @@ def sum_up(
     )
     hunts = tuple(hunted for _, hunted in sorted(material.hunts.items()))
     nights = (*history.nights, done)[-NIGHTS_MAX:]
-    unreduced = _unreduced(material, lives.values())
-    return Night(gcfuzz, at, sessions, causes, nights, hunts, tuple(material.left_out), unreduced)
+    return Night(
+        gcfuzz,
+        at,
+        sessions,
+        causes,
+        nights,
+        hunts,
+        left_out=tuple(material.left_out),
+        unreduced=_unreduced(material, failures),
+        found=tuple(known for each in found.values() for known, _ in each),
+    )
 
 
-def _unreduced(material: Material, lives: Iterable[Life]) -> tuple[str, ...]:
-    """The unpublished traces, except those of identities that are known."""
-    stems = {stem_of(life.known.saved.failure) for life in lives}
+def _unreduced(material: Material, failures: Iterable[NightFailure]) -> tuple[str, ...]:
+    """The unpublished traces, except those of failures that the page shows as failing or muted."""
+    shown = [each for each in failures if each.state in {OPEN, FLAKY, MUTED}]
+    stems = {stem_of(each.saved.failure) for each in shown}
     found = {
         path: stem for folder in material.corpora for path, stem in unpublished_in(folder).items()
     }

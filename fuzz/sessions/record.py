@@ -168,12 +168,13 @@ def path_for(plan: Plan) -> Path:
     return plan.corpus / FOLDER / f"{name_of(plan.key)}{'' if is_whole else part}.json"
 
 
-def shares_in(path: Path, record: SessionRecord) -> list[range]:
-    """The shares of the sessions of a record. That of a part is in its name, as it may be empty."""
-    share = path.stem.removeprefix(name_of(record.plan))
-    if match := re.fullmatch(r"-(\d{1,15})-(\d*)-([1-9]\d{0,15})", share):
-        return [range(int(match[1]), UNLIMITED, int(match[3]))]
-    return [piece.indices for piece in record.pieces]
+def part_in(path: Path, key: PlanKey) -> range | None:
+    """The chunks of a part of a plan, by the name of its record; None if it is not one of N parts.
+
+    A part that did nothing has a record without chunks.
+    """
+    match = re.fullmatch(r"-(\d{1,15})--([1-9]\d{0,15})", path.stem.removeprefix(name_of(key)))
+    return range(int(match[1]), UNLIMITED, int(match[2])) if match else None
 
 
 def name_of(key: PlanKey) -> str:

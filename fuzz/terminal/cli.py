@@ -303,7 +303,7 @@ def merge_command(folders: tuple[Path, ...], output: Path) -> int:
 def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
     """Replay traces on the target that each names, or on another.
 
-    Of a folder with a failures.history those of muted failures are left out.
+    In a folder with a failures.history, traces of muted failures are left out.
     """
     from fuzz.terminal import report
 
@@ -756,7 +756,8 @@ def report_command(  # noqa: PLR0913 - the options of the command
     for line in night_summary.problems_of(current):
         screen.print(line, "red")
     screen.print(f"{output}: {night_summary.verdict_of(current)}; open it in a browser")
-    if build.unable and not any(each.tonight.runs for each in current.failures):
+    was_replayed = any(each.tonight.runs for each in current.failures)
+    if build.unable and current.not_replayed and not was_replayed:
         return _complain(f"no failure could be replayed: {build.unable}", BAD_INPUT)
     return _code_of_night(current, fail_on)
 
@@ -764,7 +765,7 @@ def report_command(  # noqa: PLR0913 - the options of the command
 def _code_of_night(current: Night, fail_on: str | None) -> int:
     if current.left_out:
         return BAD_INPUT
-    is_open = fail_on == "open" and any(each.state == "open" for each in current.causes)
+    is_open = fail_on == "open" and any(each.is_broken for each in current.causes)
     if is_open or (fail_on and current.has_new):
         return MISMATCH
     return INCONCLUSIVE if current.unreduced else CLEAN
@@ -806,9 +807,11 @@ def triage_command(  # noqa: PLR0913 - the options of the command
         raise BadInputError(
             f"{path}: has no failure {unknown[0]}; `gcfuzz triage {place}` lists them"
         )
+    is_known = bool(mute_until or flaky or issue)
+    if is_known != bool(ids):
+        why = "which failure? Name its ID" if is_known else "what is known of it? Give --mute-until"
+        raise BadInputError(f"{why}, --flaky or --issue" if ids else why)
     if ids:
-        if not (mute_until or flaky or issue):
-            raise BadInputError("what is known of it? Give --mute-until, --flaky or --issue")
         what = *(flaky or (0, 0)), mute_until or "", because, issue or ""
         history.add(path, [history.Triaged(history.now(), each, *what) for each in ids])
         lives = history.read(path).lives()

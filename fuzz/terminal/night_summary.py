@@ -35,7 +35,7 @@ def problems_of(night: Night) -> Iterator[str]:
         yield (
             f"{counted(len(night.unreduced), 'failure')} found but not reduced, since a session "
             f"was killed or still runs: {', '.join(night.unreduced)}; run it with --resume, or "
-            "`gcfuzz reduce FILE`"
+            "`gcfuzz reduce FILE` and delete FILE"
         )
 
 
@@ -60,7 +60,7 @@ def notes_on(cause: NightCause) -> Iterator[str]:
         yield f"found by {counted(len(life.sessions), 'session')}"
     if life.versions:
         yield f"failed on {', '.join(life.versions)}"
-    last_good, first_bad, fixed_in = life.bounds
+    last_good, first_bad, fixed_in = cause.bounds
     if fixed_in:
         yield f"fixed in {fixed_in}"
     elif last_good:

@@ -75,9 +75,10 @@ def print_failure(
         f"{number:>5}  {describe_action(action)}"
         for number, action in enumerate(failure.actions, 1)
     ]
-    if hidden := len(others[:-ACTIONS_SHOWN]):
+    hidden = 0 if replay is None else len(others[:-ACTIONS_SHOWN])
+    if hidden:
         screen.print(f"      {counted(hidden, 'action')}, which only the file has")
-    for line in others[-ACTIONS_SHOWN:]:
+    for line in others[hidden:]:
         screen.print(f"  {line}")
     mark = "differs" if failure.change == OBSERVABLE else "first wrong answer"
     screen.print(f"  →{last[1:]}   ← {mark}", "bold")
@@ -104,7 +105,10 @@ def print_found(screen: Screen, number: int, failure: Failure) -> None:
 
 
 PERHAPS_EARLIER = "it needs earlier traces that the file lacks; with --fresh-process there are none"
-PERHAPS_BY_CHANCE = "the target draws numbers without a seed; see `gcfuzz help nondeterminism`"
+PERHAPS_BY_CHANCE = (
+    "the target draws numbers without a seed, or a trace inherits state from the last one; see "
+)
+"`gcfuzz help nondeterminism`"
 """Why a failure may not come back."""
 
 

@@ -74,7 +74,7 @@ def changed(native: Path, tmp_path: Path) -> Callable[[str, str], Path]:
     return compiled
 
 
-def test_what_the_collector_prints_is_no_answer(changed: Callable[[str, str], Path]) -> None:
+def test_what_the_collector_prints_is_not_an_answer(changed: Callable[[str, str], Path]) -> None:
     program = changed("    period_bytes = period;", '    puts("on"); period_bytes = period;')
     lines = in_lines(HEADER_OF_SMALLEST, '{"do": "enable_sampling", "period_bytes": 8}')
     ran = subprocess.run([program], input=lines, capture_output=True, check=True)

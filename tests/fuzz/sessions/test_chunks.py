@@ -356,6 +356,17 @@ def test_a_merge_without_all_parts_names_them_and_is_inconclusive(
     assert code == (INCONCLUSIVE if missing else CLEAN)
 
 
+def test_a_missing_part_is_named_once(tmp_path: Path) -> None:
+    each = record_of(range(0))
+    (folder := tmp_path / "part" / "sessions").mkdir(parents=True)
+    record.write(each, folder / f"{record.name_of(each.plan)}-1--2.json")
+    codes = [
+        run_command_line(["merge", str(tmp_path / one), "-o", str(tmp_path / other)])
+        for one, other in (("part", "merged"), ("merged", "again"))
+    ]
+    assert codes == [INCONCLUSIVE, CLEAN]
+
+
 ranges = st.builds(
     lambda start, count, step: range(start, start + count * step, step),
     st.integers(0, 40),

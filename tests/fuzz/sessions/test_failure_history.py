@@ -174,6 +174,7 @@ def test_what_was_set_for_several_failures_is_printed_and_listed(
     [
         (["ffffffff", "--flaky", "3/20"], "has no failure ffffffff"),
         ([KNOWN.id], "Give --mute-until, --flaky or --issue"),
+        (["--flaky", "3/20"], "which failure? Name its ID"),
         ([KNOWN.id, "--flaky", "20/3"], "is no share"),
         ([KNOWN.id, "--mute-until", "31.1.2027"], "is not a date; write 2027-01-31"),
         ([KNOWN.id, "--issue", "#7"], "is not an address; write https://"),

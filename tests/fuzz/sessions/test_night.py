@@ -14,7 +14,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, CollectFull
 from fuzz.protocol.trace import Header, Trace
-from fuzz.sessions.corpus import shipped_folder, shipped_traces
+from fuzz.sessions.corpus import shipped_folder, shipped_traces, stem_of
 from fuzz.sessions.failure_history import FailureHistory, KnownFailure, Triaged
 from fuzz.sessions.night import Night, Replay, Replayed, read_material, sum_up
 
@@ -247,6 +247,41 @@ def test_a_muted_cause_stays_muted_in_an_action_that_is_first_seen_later(tmp_pat
         mute = Triaged(NIGHTS[0], cause.id, muted_until="2026-12-24")
         history = FailureHistory((*history.lines, *current.lines(history), mute))
     assert state == [("open", "new", True), ("muted", "", False), ("muted", "", False)]
+
+
+def test_a_history_has_each_trace_of_a_failure_so_that_all_can_be_muted(tmp_path: Path) -> None:
+    again = record(*FOUND, timing=[timing(started=NIGHTS[1])])
+    longer = record(failure(path="b.jsonl", length=9), seed=2, timing=[timing(started=NIGHTS[1])])
+    corpus = written(tmp_path, again, longer)
+    for name in ("a", "b"):
+        traces.write_to(TRACE, corpus / f"{name}.jsonl")
+    current = night(corpus, replay=replaying(FAILS))
+    assert len(current.failures) == 1
+    known = [each for each in current.lines(FailureHistory()) if isinstance(each, KnownFailure)]
+    assert {str(each.saved.path) for each in known} == {"a.jsonl", "b.jsonl"}
+
+
+@pytest.mark.parametrize(("replayed", "count"), [(FAILS, 0), (PASSES, 1)])
+def test_what_a_killed_session_found_is_named_unless_the_page_shows_it(
+    replayed: Replayed, count: int, tmp_path: Path
+) -> None:
+    first, second = nights(tmp_path, (FOUND, FAILS), (CLEAN, replayed))
+    history = FailureHistory((*first.lines(FailureHistory()), *second.lines(FailureHistory())))
+    corpus = written(tmp_path / "2", record(timing=[timing(started=NIGHTS[2])]))
+    stem = stem_of(first.failures[0].saved.failure)
+    for name in ("a.jsonl", f"{stem}-raw-01234567.5eed-3.jsonl"):
+        traces.write_to(TRACE, corpus / name)
+    current = night(corpus, history=history, replay=replaying(replayed), at=NIGHTS[2])
+    assert len(current.unreduced) == count
+
+
+def test_a_cause_that_compares_two_targets_is_not_broken(tmp_path: Path) -> None:
+    found = record(failure("heap"), failure("clock", change="observable"))
+    causes = night(written(tmp_path, found)).causes
+    assert {each.first.saved.failure.oracle: each.is_broken for each in causes} == {
+        "heap": True,
+        "clock": False,
+    }
 
 
 def test_a_muted_cause_that_was_fixed_and_fails_again_is_back_and_fails_no_job(

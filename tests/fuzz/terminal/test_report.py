@@ -95,6 +95,18 @@ def test_a_failure_has_the_values_the_actions_and_a_command_that_reproduces_it(
     assert capsys.readouterr().out == REPORT
 
 
+def test_of_a_long_trace_the_end_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    header, *actions = TRACE.splitlines(keepends=True)
+    path = tmp_path / "long.jsonl"
+    path.write_text(header + '{"do": "collect_minor"}\n' * 99 + "".join(actions))
+    run_command_line(["replay", str(path), *PLANTED])
+    printed = capsys.readouterr().out
+    assert "40 actions, which only the file has\n" in printed
+    assert printed.count("collect_minor") == 59
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", ["corpus", "my corpus"])
 def test_a_session_s_commands_reproduce_its_failures(
