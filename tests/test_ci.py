@@ -79,7 +79,7 @@ def test_the_script_for_the_users_ci_keeps_failures_and_makes_pages(tmp_path: Pa
     trace = '{"gcfuzz": 2, "target": "mine"}\n{"do": "disable_sampling"}\n'
     (tmp_path / "corpus" / "saved.jsonl").write_text(trace)
     for target, code in (("reference+disable-before-enable", MISMATCH), ("reference", CLEAN)):
-        ran = ran_script(tmp_path, "gcfuzz.sh", f"python -m fuzz.targets {target}", "1s")
+        ran = ran_script(tmp_path, "gcfuzz.sh", f"python -m fuzz.targets {target}", "5s")
         assert f"passed, {code} failed" in ran.stdout, ran.stderr
         assert ran.returncode == code
         assert bool([*(tmp_path / "report" / "night").glob("*.html")])
@@ -95,7 +95,7 @@ def test_the_script_for_the_users_ci_is_clean_again_and_again(tmp_path: Path) ->
 @pytest.mark.slow
 def test_the_script_for_the_users_ci_fails_on_a_failure_until_it_is_muted(tmp_path: Path) -> None:
     program = f"{sys.executable} -m fuzz.targets reference+sample-on-equality"
-    assert ran_script(tmp_path, "gcfuzz.sh", program, "2s").returncode == MISMATCH
+    assert ran_script(tmp_path, "gcfuzz.sh", program, "5s").returncode == MISMATCH
     known = read(tmp_path / "corpus" / NAME).lives().values()
     mute = ["--mute-until", "2999-01-31", *{each.known.cause_id for each in known}]
     assert run_command_line(["triage", str(tmp_path / "corpus"), *mute]) == CLEAN

@@ -107,8 +107,8 @@ def print_found(screen: Screen, number: int, failure: Failure) -> None:
 PERHAPS_EARLIER = "it needs earlier traces that the file lacks; with --fresh-process there are none"
 PERHAPS_BY_CHANCE = (
     "the target draws numbers without a seed, or a trace inherits state from the last one; see "
+    "`gcfuzz help nondeterminism`"
 )
-"`gcfuzz help nondeterminism`"
 """Why a failure may not come back."""
 
 
