@@ -128,7 +128,9 @@ class SessionReporter:
             shown = self._shown.get(cause_of(saved.failure))
             if shown != number:
                 if shown is not None:
-                    self._screen.print(f"shorter than failure {shown}, which is like it:")
+                    self._screen.print(
+                        f"of failure {shown} and those like it, the one to read first:"
+                    )
                 print_saved(self._screen, number, saved, plan.origin(saved.chunk))
         for line in (*_cause_lines(groups, self._numbers), *_change_lines(totals.changes)):
             self._screen.print(line)

@@ -78,6 +78,13 @@ def test_a_program_s_failure_that_did_not_reproduce_may_need_more_earlier_traces
     assert "needs earlier traces" in printed([once], capsys, program)
 
 
+def test_a_failure_in_this_process_that_did_not_reproduce_may_be_chance(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    once = attrs.evolve(saved(CollectFull()), reproduced=False, tries=3)
+    assert "`gcfuzz help nondeterminism`" in printed([once], capsys).replace("\n", " ")
+
+
 def allocations() -> list[SavedFailure]:
     """One mistake: each kind of allocation fails, with other periods and lengths."""
     traces = [
@@ -109,6 +116,7 @@ def test_the_best_failure_of_a_likely_cause_is_shown_in_full_at_the_end(
     at_once, _, at_the_end = report.partition("FAILURE 2: sampling / samples / allocate_array")
     assert "not tried again" in at_once
     assert "allocate_array length=2   ← first wrong answer" in at_the_end
+    assert "\nof failure 1 and those like it, the one to read first:\nFAILURE 2: " in at_the_end
     assert "  failure 2, like 1: 2 actions" in at_the_end
 
 
