@@ -12,7 +12,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -231,13 +230,11 @@ class Life:
     def bounds(self) -> VersionBounds:
         """Where it last began to fail, and where it was fixed."""
         bounds, passed, is_bad = VersionBounds(), "", False
-        for _, night in groupby(self.shown, key=lambda each: each.at):
-            shown = [*night]
-            bad = [version for each in shown for version in _bad_versions(each)]
-            if all(each.state == FIXED for each in shown):
-                version = next((each.version for each in shown if each.version), "")
-                passed = version or passed
-                bounds = bounds._replace(fixed_in=version) if is_bad else bounds
+        for each in self.shown:
+            bad = _bad_versions(each)
+            if each.state == FIXED:
+                passed = each.version or passed
+                bounds = bounds._replace(fixed_in=each.version) if is_bad else bounds
                 is_bad = False
             elif bad and not is_bad:
                 bounds, is_bad = VersionBounds(passed, bad[0]), True

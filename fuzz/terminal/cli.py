@@ -808,9 +808,10 @@ def triage_command(  # noqa: PLR0913 - the options of the command
             f"{path}: has no failure {unknown[0]}; `gcfuzz triage {place}` lists them"
         )
     is_known = bool(mute_until or flaky or issue)
-    if is_known != bool(ids):
-        why = "which failure? Name its ID" if is_known else "what is known of it? Give --mute-until"
-        raise BadInputError(f"{why}, --flaky or --issue" if ids else why)
+    if ids and not is_known:
+        raise BadInputError("what is known of it? Give --mute-until, --flaky or --issue")
+    if is_known and not ids:
+        raise BadInputError("which failure? Name its ID")
     if ids:
         what = *(flaky or (0, 0)), mute_until or "", because, issue or ""
         history.add(path, [history.Triaged(history.now(), each, *what) for each in ids])
