@@ -2,6 +2,8 @@
 
 A message starts a session; its answer is followed by a stream of events, which ends some time after
 another message has stopped the session. Invariant: a stream that has ended contains all events.
+A session's stream is read at the session's end. If it is full before, the events wait in the
+runtime's buffer.
 (dotnet/diagnostics, ipc-protocol.md; PerfView, EventPipeFormat.md: `Nettrace`, version 4.)
 """
 
@@ -47,9 +49,12 @@ class SamplingSession:
         self._stream, self._number = _ask(path, COLLECT, wanted)
 
     def end(self) -> list[Sampled]:
-        _ask(self._path, STOP, self._number)[0].close()
+        """All samples. Before it answers, the runtime waits until its stream has been read."""
+        stop = _send(self._path, STOP, self._number)
         parts = list(iter(lambda: self._stream.recv(2**16), b""))
         self._stream.close()
+        _answer_of(stop)
+        stop.close()
         return sorted(_samples_in(b"".join(parts)), key=lambda each: each.time)
 
 
@@ -65,15 +70,24 @@ def version_of(path: Path) -> str:
 
 
 def _ask(path: Path, command: tuple[int, int], payload: bytes) -> tuple[socket.socket, bytes]:
+    connection = _send(path, command, payload)
+    return connection, _answer_of(connection)
+
+
+def _send(path: Path, command: tuple[int, int], payload: bytes) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(path))
     size_bytes = HEAD.size + len(payload)
     connection.sendall(HEAD.pack(MAGIC, size_bytes, *command, 0) + payload)
+    return connection
+
+
+def _answer_of(connection: socket.socket) -> bytes:
     _, size_bytes, *status, _ = HEAD.unpack(_received(connection, HEAD.size))
     answer = _received(connection, size_bytes - HEAD.size)
     if status != [IS_ANSWER, IS_OK]:
         raise OSError(f"the runtime refuses a session: {answer.hex()}")
-    return connection, answer
+    return answer
 
 
 def _received(connection: socket.socket, size_bytes: int) -> bytes:

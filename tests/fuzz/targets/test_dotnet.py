@@ -5,6 +5,7 @@ Tests that need it are skipped without it: `pip install msmcp-azure`, and `apt i
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -60,6 +61,8 @@ AS_DOCUMENTED = "dotnet-as-documented"
 PERIOD = 102_400
 NODE_BYTES = 40
 ON, OFF = EnableSampling(PERIOD), DisableSampling()
+DRIVER = [sys.executable, "-m", "fuzz.targets.dotnet.driver", "dotnet"]
+HEADER = '{"gcfuzz": 2, "target": "dotnet"}\n'
 
 
 @pytest.fixture(scope="module")
@@ -305,12 +308,11 @@ def test_the_users_environment_does_not_change_the_runtime(monkeypatch: pytest.M
 
 
 def test_the_program_ends_with_the_signal_of_the_runtime(program: str) -> None:
-    command = [sys.executable, "-m", "fuzz.targets.dotnet.driver", "dotnet", program]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as driver:
+    with subprocess.Popen([*DRIVER, program], stdin=pipe, stdout=pipe) as driver:
         assert driver.stdin is not None
         assert driver.stdout is not None
-        driver.stdin.write(b'{"gcfuzz": 2, "target": "dotnet"}\n')
+        driver.stdin.write(HEADER.encode())
         driver.stdin.flush()
         assert b"contract" in driver.stdout.readline()
         [runtime] = psutil.Process(driver.pid).children()
@@ -318,6 +320,18 @@ def test_the_program_ends_with_the_signal_of_the_runtime(program: str) -> None:
         driver.stdin.write(b'{"do": "collect_full"}\n')
         driver.stdin.flush()
         assert driver.wait() == -signal.SIGKILL
+
+
+def test_a_sampling_session_may_have_more_samples_than_its_socket_holds(program: str) -> None:
+    """All lines come at once, so the samples are asked for once."""
+    pair = '{"do": "allocate_string", "length": 7}\n{"do": "free", "root": 0}\n'
+    lines = f'{HEADER}{{"do": "enable_sampling", "period_bytes": {PERIOD}}}\n{pair * 3000}'
+    command = [*DRIVER, program]
+    done = subprocess.run(
+        command, input=lines, capture_output=True, check=True, encoding="utf-8", timeout=60
+    )
+    sampled = [line for line in done.stdout.splitlines() if json.loads(line).get("samples") == 1]
+    assert len(sampled) >= 2000
 
 
 def test_a_sample_at_another_place_is_an_error(
