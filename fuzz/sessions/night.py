@@ -494,13 +494,7 @@ def sum_up(
         here = [(known, run) for known, run in found.get(id_, ()) if run.id not in earlier]
         life = _with_best_trace(lives[id_], [known for known, _ in found.get(id_, ())], material)
         if here or life.known.saved.failure.change == BROKE:
-            shown = Shown(
-                at,
-                id_,
-                OPEN,
-                tuple(sorted({run.id for _, run in here})),
-                tuple(sorted({version for _, run in here for version in run.versions})),
-            )
+            shown = _shown(at, id_, [run for _, run in here])
             failures.append(_judged(life, shown, tonight, material, replay))
     causes = _by_cause(failures)
     counts = _counts(causes)
@@ -590,6 +584,13 @@ def _with_best_trace(life: Life, found: Sequence[KnownFailure], material: Materi
         return material.trace_of(each.saved) is None, *each.order
 
     return attrs.evolve(life, known=min((life.known, *found), key=order))
+
+
+def _shown(at: str, id_: str, found_in: Sequence[SessionRun]) -> Shown:
+    """The failure's line of this night; `_judged` completes it."""
+    versions = {version for run in found_in for version in run.versions}
+    runs = {run.id for run in found_in}
+    return Shown(at, id_, OPEN, tuple(sorted(runs)), tuple(sorted(versions)))
 
 
 def _judged(

@@ -8,7 +8,7 @@ can be moved together, and no network is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import count
@@ -22,6 +22,7 @@ from fuzz.files import write_text, writing
 from fuzz.plain import LINE_MAX, counted, is_url, plain, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
+from fuzz.protocol.trace import Trace
 from fuzz.sessions.failure_history import NightDone
 from fuzz.sessions.night import (
     COUNTED,
@@ -97,16 +98,8 @@ def _cause(
     if found is None:
         return shown
     path, trace = found
-    href = str(traced[first.known.id])
-    left_out = max(0, len(trace.actions) - ACTIONS_MAX)
     arguments = first.known.options if build is None else build.arguments_for(first.known)
-    shown |= {
-        "trace": href,
-        "command": shell_words(["gcfuzz", "replay", href, *arguments]),
-        "actions": [describe_action(action) for action in trace.actions[left_out:]],
-        "first": left_out + 1,
-        "left_out": counted(left_out, "action") if left_out else "",
-    }
+    shown |= _actions(trace, str(traced[first.known.id]), arguments)
     shown["notes"] += [f"planted: {bug}" for bug in trace.header.kills]
     if build is None:
         return shown
@@ -118,6 +111,18 @@ def _cause(
     page_path = (folder / path.name).with_suffix(".html")
     write_text(page_path, render(page))
     return shown | {"page": f"{folder.name}/{page_path.name}"}
+
+
+def _actions(trace: Trace, href: str, arguments: Iterable[str]) -> dict[str, Any]:
+    """The last actions of a trace, and the command that replays it."""
+    left_out = max(0, len(trace.actions) - ACTIONS_MAX)
+    return {
+        "trace": href,
+        "command": shell_words(["gcfuzz", "replay", href, *arguments]),
+        "actions": [describe_action(action) for action in trace.actions[left_out:]],
+        "first": left_out + 1,
+        "left_out": counted(left_out, "action") if left_out else "",
+    }
 
 
 def _copied(each: NightFailure, material: Material, folder: Path) -> str | None:
