@@ -1,12 +1,14 @@
 """Draws what a trace is made of: a configuration, a length, and one action after another.
 
-An action is the next one of a scenario, or else one that a rule on the menu draws.
+An action is the next one of a scenario, or else one that a rule on the menu draws. The random
+engine prefers rules whose action the trace has done least often. Invariant: each trace counts what
+it has done by itself, so the same choices give the same trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 
 from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
 from fuzz.drawing.scenario_mutator import ScenarioMutator
@@ -17,9 +19,11 @@ from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Range, Setting
 
+CANDIDATES = 4
+"""Of that many rules, the one is taken whose action is rarest in the trace so far."""
 TRIES_MAX = 64
 """How many rules are tried at random until one has subjects."""
-ACTIONS_MIN, ACTIONS_MAX, LONG_ACTIONS_MAX = 10, 64, 1000
+ACTIONS_MIN, ACTIONS_MAX, LONG_ACTIONS_MAX = 10, 64, 500
 LONG_SHARE = 16
 """One trace in 16 is longer than ACTIONS_MAX."""
 SUMS_ACTIONS = 8192
@@ -61,12 +65,29 @@ def draw_action(
     NothingLegalError if there is none. `prefers_new` means that it depends on earlier actions.
     """
     action = draw_from_scenario(situation, choices)
-    novelty = situation.novelty
+    if action is None and prefers_new:
+        action = _draw_new(situation, menu, choices)
     if action is None:
-        draw = partial(_draw_by_rule, situation, menu, choices)
-        action = novelty.least_seen(situation, draw) if prefers_new else draw()
-    novelty.note(situation, action)
+        action = _draw_by_rule(situation, menu, choices)
+    situation.done[type(action), situation.phase] += 1
     return action
+
+
+def _draw_new(situation: Situation, menu: Sequence[Rule], choices: Choices) -> Action | None:
+    """Of a few rules, the one draws whose action the trace has done least often in this phase.
+
+    None if none of them has subjects, or if it draws nothing.
+    """
+    done, phase = situation.done, situation.phase
+    chosen, least = None, 0
+    for _ in range(CANDIDATES):
+        rule = menu[choices.below(len(menu))]
+        times = done[rule.action, phase]
+        if (chosen is None or times < least) and rule.subjects(situation):
+            chosen, least = rule, times
+            if not times:
+                break
+    return None if chosen is None else drawn_by(chosen, situation, choices)
 
 
 def _draw_by_rule(situation: Situation, menu: Sequence[Rule], choices: Choices) -> Action:
@@ -99,7 +120,7 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
     if situation.scenario is None:
         if not choices.one_in(STARTED_SHARE):
             return None
-        is_late = situation.novelty.actions > ACTIONS_MAX
+        is_late = situation.done.total() > ACTIONS_MAX
         scenarios = scenarios_for(situation.contract, is_late)
         if not scenarios:
             return None
@@ -118,7 +139,7 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
 
 
 def draw_length(choices: Choices, contract: Contract) -> int:
-    """How many actions a trace has: 10 to 64, and sometimes up to 1,000.
+    """How many actions a trace has: 10 to 64, and sometimes up to 500.
 
     Many short traces, each in a heap of its own kind, reach more than a few long ones, but some
     states need long ones. If samples are judged by their number alone and no period is short, more

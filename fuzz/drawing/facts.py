@@ -24,7 +24,7 @@ from fuzz.protocol.actions import Action
 KINDS_MIN, KINDS_MAX = 3, 6
 FACTS_MIN, FACTS_MAX = 5, 12
 """Few kinds of facts are drawn, and each of the facts is of one of these kinds."""
-STEPS_MAX = 8
+STEPS_MAX = 5
 """At most this many steps are taken to reach a phase of the major collection."""
 MARKING, SWEEPING = 1, 2
 WHILE_ALIVE = ((), (actions.CollectMinor,), (actions.CollectFull,))
@@ -233,7 +233,7 @@ def _collected(cast: Cast) -> Scenario:
         case 0:
             yield from cast.act(actions.CollectMinor)
         case 1:
-            for _ in range(choices.between(1, 4)):
+            for _ in range(choices.between(1, 2)):
                 yield from cast.act(actions.CollectStep)
         case _:
             phase = choices.pick((MARKING, SWEEPING))
@@ -241,8 +241,8 @@ def _collected(cast: Cast) -> Scenario:
                 yield from cast.act(actions.CollectStep)
                 if situation.phase in (phase, None):
                     break
-            # The first step into a phase has done nothing in it.
-            for _ in range(choices.between(0, 6)):
+            # The first step into marking has marked nothing. Sweeping is soon over.
+            for _ in range(choices.between(0, 3) if phase == MARKING else 0):
                 yield from cast.act(actions.CollectStep)
 
 
@@ -301,7 +301,7 @@ def _checked(cast: Cast) -> Scenario:
         yield from cast.act(collect)
     for obj in cast.objects if choices.one_in(2) else dict.fromkeys(cast.identified):
         yield from cast.act(mutator.take_identity, obj)
-    if choices.one_in(2):
+    if mutator.situation.bench.shadow.paused_bytes is not None or choices.one_in(4):
         yield from cast.act(actions.ResumeSampling)
         yield from _crowded(cast)
     yield from _checked_dead(cast)

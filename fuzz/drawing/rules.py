@@ -10,13 +10,13 @@ needs no state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TypeVar
 
 import attrs
 
-from fuzz.drawing.novelty import Novelty
 from fuzz.mutator.legality import (
     callback_length_max,
     can_be_pinned,
@@ -92,7 +92,8 @@ class Situation:
     """The scenario that goes on, if any."""
     thread: int = 0
     """The thread of the next action."""
-    novelty: Novelty = attrs.Factory(Novelty)
+    done: Counter[tuple[type[Action], int | None]] = attrs.Factory(Counter)
+    """How often the trace has done each kind of action in each phase."""
     roots: list[ShadowObject] = attrs.field(init=False, repr=False)
     threads: int = attrs.field(init=False)
     keeps_blocks: bool = attrs.field(init=False)
@@ -190,6 +191,10 @@ def _if(condition: Callable[[Situation], object], subjects: Subjects = _heap) ->
 
 def _can_enable(situation: Situation) -> bool:
     return why_not_enabled(situation.contract, situation.bench.shadow) is None
+
+
+def _can_resume(situation: Situation) -> bool:
+    return situation.bench.shadow.paused_bytes is not None and _can_enable(situation)
 
 
 def _can_pin(situation: Situation) -> bool:
@@ -598,8 +603,9 @@ RULES: tuple[Rule, ...] = (
         _disable_sampling,
     ),
     Rule(actions.EnableSampling, 10, _if(_can_enable), _enable_sampling),
-    _rule(actions.PauseSampling, 2),
-    _rule(actions.ResumeSampling, 2, _if(_can_enable)),
+    _rule(actions.PauseSampling, 4),
+    # A paused sampler is soon switched off or enabled again, so it is resumed often.
+    _rule(actions.ResumeSampling, 24, _if(_can_resume)),
     _rule(actions.Fork, 2),
     Rule(actions.AllocateNode, 16, _heap_if_room, _allocate_node),
     Rule(actions.AllocateString, 16, _heap_if_room, _allocate_string),

@@ -121,11 +121,10 @@ def reference_is_moved_beside_dirty_card(mutator: ScenarioMutator, choices: Choi
 
 def prebuilt_array_holds_copy(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """Only a prebuilt array refers to the item that was copied into it. (PyPy, commit 345aaf99.)"""
-    situation = mutator.situation
     source = yield from mutator.new(actions.AllocateArray(1 + choices.below(2)))
-    yield actions.Write(mutator.slot(source), 0, choices.below(len(situation.roots)))
+    yield mutator.write(source, source, 0)
     yield actions.CollectMinor()
-    prebuilt = max(len(situation.bench.shadow.prebuilt), 1)
+    prebuilt = max(len(mutator.situation.bench.shadow.prebuilt), 1)
     dest = yield from mutator.new(actions.LoadPrebuilt(choices.below(prebuilt)))
     yield mutator.copy(source, dest, 0)
     yield mutator.free(source)

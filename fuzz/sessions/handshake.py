@@ -32,6 +32,7 @@ TRIES_MIN, TRIES_MAX = 2, 16
 DEATH = ("register_finalizer", *["free"] * 6, "collect_full")
 PREPARED_BY = {
     "unpin": ("pin",),
+    "resume_sampling": ("enable_sampling", "pause_sampling"),
     "unregister_finalizer": ("register_finalizer",),
     "run_finalizers": DEATH,
     "resurrect": (*DEATH, "run_finalizers"),

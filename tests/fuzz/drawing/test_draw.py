@@ -129,6 +129,61 @@ def test_a_menu_repeats_each_rule_by_its_weight() -> None:
     assert [menu.count(rule) for rule in RULES] == [rule.weight for rule in RULES]
 
 
+# The trace prefers what it has not done.
+
+
+class Scripted(Choices):
+    """The first choice starts no scenario, the others are these."""
+
+    def __init__(self, *numbers: int) -> None:
+        self._numbers = iter((0, *numbers))
+
+    def below(self, bound: int) -> int:
+        return next(self._numbers) % bound
+
+
+MENU = [
+    rule for name in ("collect_minor", "check_heap", "free") for rule in RULES if rule.name == name
+]
+MINOR, CHECK, FREE = range(3)
+
+
+@pytest.fixture
+def collected(situation: Situation) -> Situation:
+    """The trace has done a minor collection."""
+    situation.done[do.CollectMinor, None] += 1
+    return situation
+
+
+def test_what_the_trace_has_not_done_is_taken_at_once(collected: Situation) -> None:
+    assert draw_action(collected, MENU, Scripted(CHECK)) == do.CheckHeap()
+
+
+def test_what_the_trace_has_done_gives_way(collected: Situation) -> None:
+    assert draw_action(collected, MENU, Scripted(MINOR, CHECK)) == do.CheckHeap()
+
+
+def test_of_equals_the_first_is_taken(collected: Situation) -> None:
+    collected.done[do.CheckHeap, None] += 1
+    four = Scripted(MINOR, CHECK, CHECK, MINOR)
+    assert draw_action(collected, MENU, four) == do.CollectMinor()
+
+
+def test_the_same_is_new_in_another_phase(collected: Situation) -> None:
+    collected.phase = 1
+    assert draw_action(collected, MENU, Scripted(MINOR)) == do.CollectMinor()
+
+
+def test_a_rule_without_subjects_gives_way(collected: Situation) -> None:
+    four = Scripted(FREE, MINOR, FREE, FREE)
+    assert draw_action(collected, MENU, four) == do.CollectMinor()
+
+
+def test_each_action_is_counted_in_its_phase(situation: Situation) -> None:
+    draw_action(situation, MENU, Scripted(MINOR))
+    assert situation.done == {(do.CollectMinor, None): 1}
+
+
 # Scenarios start, and rules interrupt them.
 
 
@@ -235,11 +290,11 @@ def lengths() -> list[int]:
 def test_the_shortest_and_the_longest_trace(
     lengths: list[int], simplest: Choices, last: Choices
 ) -> None:
-    assert (draw_length(simplest, REFERENCE), draw_length(last, REFERENCE)) == (10, 1000)
-    assert 10 <= min(lengths) <= max(lengths) <= 1000
+    assert (draw_length(simplest, REFERENCE), draw_length(last, REFERENCE)) == (10, 500)
+    assert 10 <= min(lengths) <= max(lengths) <= 500
 
 
-@pytest.mark.parametrize(("least_bytes", "longest"), [(2**15, 1000), (2**16, 2048)])
+@pytest.mark.parametrize(("least_bytes", "longest"), [(2**15, 500), (2**16, 2048)])
 def test_where_samples_are_rare_and_judged_by_chance_more_traces_are_longer(
     least_bytes: int, longest: int
 ) -> None:
@@ -254,8 +309,8 @@ def test_where_samples_are_rare_and_judged_by_chance_more_traces_are_longer(
     ("shortest", "longest", "least", "most"),
     [
         *((10, 20, DRAWS // 5, DRAWS), (20, 40, DRAWS // 5, DRAWS), (32, 64, DRAWS // 5, DRAWS)),
-        (65, 1000, DRAWS // 32, DRAWS // 8),
-        *((65, 128, 0, DRAWS), (257, 512, 0, DRAWS), (513, 1000, 0, DRAWS)),
+        (65, 500, DRAWS // 32, DRAWS // 8),
+        *((65, 128, 0, DRAWS), (129, 256, 0, DRAWS), (257, 500, 0, DRAWS)),
     ],
 )
 def test_traces_of_all_lengths_are_drawn_but_few_long_ones(

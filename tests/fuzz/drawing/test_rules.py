@@ -32,7 +32,7 @@ from fuzz.run import Run
 from fuzz.targets import make_target
 from fuzz.targets.references.collector import SETTINGS
 
-TRACES = 300
+TRACES = 600
 ACTIONS_EACH = 60
 DRAWS = 1000
 PINS_MAX = 2
@@ -393,11 +393,23 @@ def test_a_string_is_not_to_be_pinned_where_pinning_is_not_legal(
     assert not rule_of(do.Pin).subjects(pinning)
 
 
+PAUSED = (do.EnableSampling(8), do.PauseSampling())
+
+
+def test_sampling_is_resumed_after_a_pause_only(pinning: Situation) -> None:
+    follow(pinning, PAUSED[0])
+    assert not rule_of(do.ResumeSampling).subjects(pinning)
+    follow(pinning, PAUSED[1])
+    assert rule_of(do.ResumeSampling).subjects(pinning)
+
+
 @pytest.mark.parametrize("kind", [do.EnableSampling, do.ResumeSampling, do.SetCallback])
 def test_a_pinned_object_excludes_sampling_and_callbacks(
     pinning: Situation, kind: type[Action]
 ) -> None:
-    follow(pinning, do.AllocateString(0), do.Pin(0))
+    follow(pinning, *PAUSED, do.AllocateString(0))
+    assert rule_of(kind).subjects(pinning)
+    follow(pinning, do.Pin(0))
     assert not rule_of(kind).subjects(pinning)
 
 
@@ -413,7 +425,7 @@ def test_where_it_is_allowed_objects_are_pinned_while_sampling(
     pinning: Situation, before: Action, kind: type[Action]
 ) -> None:
     pinning.contract = with_rule(pinning.contract, pinning="allowed")
-    follow(pinning, do.AllocateString(0), before)
+    follow(pinning, *PAUSED, do.AllocateString(0), before)
     assert rule_of(kind).subjects(pinning)
 
 

@@ -214,13 +214,19 @@ def test_a_failure_is_reported_when_it_is_found_and_in_its_file_before_the_end(
 ) -> None:
     first = next(n for n, event in enumerate(events) if isinstance(event, FailureReported))
     assert any(isinstance(event, Progress) for event in events[first:])
-    identities = [
-        (event.failure if isinstance(event, FailureFound) else event.saved.failure).identity
-        for event in events
-        if isinstance(event, FailureFound | FailureReported)
-    ]
-    assert identities[::2] == identities[1::2]
-    assert len({*identities}) == len(reported_in(events)) > 1
+    found = {
+        event.failure.identity: n
+        for n, event in enumerate(events)
+        if isinstance(event, FailureFound)
+    }
+    reported = {
+        event.saved.failure.identity: n
+        for n, event in enumerate(events)
+        if isinstance(event, FailureReported)
+    }
+    assert len(found) == len(reported_in(events)) > 1
+    assert all(found[identity] < reported[identity] for identity in found)
+    assert min(reported.values()) < max(found.values())
     for saved in reported_in(events):
         assert saved.path is not None
         assert saved.path.name.endswith(f"-{digest_of(read(saved.path))}.jsonl")

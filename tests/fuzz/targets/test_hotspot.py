@@ -784,7 +784,8 @@ def test_a_session_with_the_default_settings_finds_a_mistake(
         target = Changed(target, lambda right: changed(right, **change))
     else:
         monkeypatch.setattr(*change)
-    assert first_failure(target, 20_000) is not None
+    # The settings of processes are drawn eight times a seed. Some mistakes need one in two.
+    assert any(first_failure(target, 4_000, str(seed)) for seed in range(1, 6))
 
 
 def test_half_of_the_default_actions_run_under_serial(target: FullTarget) -> None:
