@@ -145,7 +145,7 @@ def test_a_saved_trace_that_the_contract_does_not_allow_is_left_out(suite: Suite
 @pytest.mark.slow
 def test_with_shrinking_each_of_several_failures_is_shown(suite: Suite) -> None:
     shrinking = [Phase.generate, Phase.shrink]
-    bug = "reference+large-objects-uncounted"
+    bug = "reference+large-objects-uncounted+sample-on-equality"
     problem = suite.problem(
         lambda: planted(bug), phases=shrinking, max_examples=200, stateful_step_count=20
     )
