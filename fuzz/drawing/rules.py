@@ -194,7 +194,11 @@ def _can_enable(situation: Situation) -> bool:
 
 
 def _can_resume(situation: Situation) -> bool:
-    return situation.bench.shadow.paused_bytes is not None and _can_enable(situation)
+    """After a pause. Where no scenario resumes without one, a rule does so once a trace."""
+    kind = actions.ResumeSampling, situation.phase
+    is_first = not situation.contract.nursery_bytes and not situation.done[kind]
+    is_paused = situation.bench.shadow.paused_bytes is not None
+    return (is_paused or is_first) and _can_enable(situation)
 
 
 def _can_pin(situation: Situation) -> bool:

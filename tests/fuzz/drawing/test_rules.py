@@ -403,6 +403,13 @@ def test_sampling_is_resumed_after_a_pause_only(pinning: Situation) -> None:
     assert rule_of(do.ResumeSampling).subjects(pinning)
 
 
+def test_without_a_nursery_sampling_is_resumed_once_without_a_pause(pinning: Situation) -> None:
+    pinning.contract = attrs.evolve(pinning.contract, nursery_bytes=0)
+    assert rule_of(do.ResumeSampling).subjects(pinning)
+    pinning.done[do.ResumeSampling, pinning.phase] += 1
+    assert not rule_of(do.ResumeSampling).subjects(pinning)
+
+
 @pytest.mark.parametrize("kind", [do.EnableSampling, do.ResumeSampling, do.SetCallback])
 def test_a_pinned_object_excludes_sampling_and_callbacks(
     pinning: Situation, kind: type[Action]

@@ -161,7 +161,7 @@ def test_any_number_of_workers_leaves_the_same_differences() -> None:
 )
 def test_a_defect_before_hides_no_other_defect_after(old: str, new: str) -> None:
     before, after = (f"{sys.executable} {FAULTY_COUNTER} {each}" for each in (old, new))
-    assert compare(before, after, "--target", "process", "-x", "--actions", "3000") == MISMATCH
+    assert compare(before, after, "--target", "process", "-x", "--actions", "6000") == MISMATCH
     [broken] = map(str, Path("traces").glob("*.jsonl"))
     assert run_command_line(["replay", broken, "--command", after]) == MISMATCH
 
