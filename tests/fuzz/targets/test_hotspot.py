@@ -784,7 +784,7 @@ def test_a_session_with_the_default_settings_finds_a_mistake(
         target = Changed(target, lambda right: changed(right, **change))
     else:
         monkeypatch.setattr(*change)
-    # The settings of processes are drawn eight times a seed. Some mistakes need one in two.
+    # A seed draws the settings of eight processes. Some mistakes show with half of all settings.
     assert any(first_failure(target, 4_000, str(seed)) for seed in range(1, 6))
 
 

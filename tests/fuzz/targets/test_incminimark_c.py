@@ -106,8 +106,10 @@ def test_a_finding_is_in_the_translated_collector_too(name: str, options: Target
 def test_a_session_finds_the_array_copy(
     options: TargetOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target = ["--target", "incminimark-c", *options.arguments, "--corpus", str(tmp_path)]
-    code = run_command_line(["run", *target, "--seed", "1", "--actions", "20000"])
+    # The findings of pinned objects would end most traces.
+    target = ["--target", "incminimark-c", *options.arguments, "--without", "pin"]
+    plan = ["--seed", "1", "--actions", "20000", "--corpus", str(tmp_path)]
+    code = run_command_line(["run", *target, *plan])
     assert code == MISMATCH
     assert "copy_array" in capsys.readouterr().out
 
