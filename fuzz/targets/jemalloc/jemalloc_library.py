@@ -11,7 +11,9 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import resource
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from ctypes import c_bool, c_char_p, c_int, c_int8, c_int32, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any, ClassVar
 
@@ -29,6 +31,8 @@ HEAD_BYTES = 256
 """At most this much of a dump has its sums."""
 TICKS_MAX, TICKS_LAST = 1000, 2**31 - 1
 """The start of a thread's ticker, which nothing else in its state equals; the largest value."""
+ARENA_BYTES = 2**21
+"""An arena's own data lie in one mapping of this size and alignment (HUGEPAGE)."""
 STATE_BYTES_MAX = 1024
 """The state starts at most this far before the thread's count of bytes (824 in Debian's build)."""
 
@@ -47,6 +51,7 @@ class JemallocLibrary(Allocator):
         try:
             super().__init__(library, "", "malloc_usable_size")
             self._control = declared(library, "mallctl", c_int, c_char_p, *[address] * 3, size)
+            self._unmap = declared(library, "munmap", c_int, address, size)
         except AttributeError as problem:
             raise _unknown_build(str(problem)) from problem
         self._check()
@@ -88,23 +93,27 @@ class JemallocLibrary(Allocator):
         """Drop all records, and draw distances with a mean of 2 ** lg_period bytes."""
         self._set("prof.reset", c_size_t(lg_period))
 
-    def replace_arena(self, old: int | None) -> int:
+    def replace_arena(self, old: int | None, address: int) -> int:
         """Give the calling thread a new arena, and destroy the one that it had; returns its number.
 
-        Which large block can grow where it is then depends only on the blocks that follow.
+        Which large block can grow where it is then depends only on the blocks that follow. Under
+        `retain`, jemalloc keeps the mapping that had the old arena's data, at `address`, and never
+        uses it again (src/base.c, base_unmap). A process may have 65,530 mappings.
         """
         new = int(self._get("arenas.create", c_uint))
         self._set("thread.arena", c_uint(new))
         if old is not None:
             name = f"arena.{old}.destroy"
             _check_answer(name, self._control(name.encode(), None, None, None, 0))
+            self._unmap(address - address % ARENA_BYTES, ARENA_BYTES)
         return new
 
     def dumped(self) -> list[int]:
         """The sums in the head of a dump: living objects and bytes, then those of all."""
         file = os.memfd_create("dump")
         try:
-            self._set("prof.dump", c_char_p(f"/proc/self/fd/{file}".encode()))
+            with _one_more_file():
+                self._set("prof.dump", c_char_p(f"/proc/self/fd/{file}".encode()))
             sums = re.search(
                 r"t\*: (\d+): (\d+) \[(\d+): (\d+)\]", os.pread(file, HEAD_BYTES, 0).decode()
             )
@@ -128,6 +137,23 @@ class JemallocLibrary(Allocator):
     def _set(self, name: str, value: Any) -> None:  # noqa: ANN401 - any value of ctypes
         error = self._control(name.encode(), None, None, _at(value), ctypes.sizeof(value))
         _check_answer(name, error)
+
+
+@contextmanager
+def _one_more_file() -> Iterator[None]:
+    """Let this process open one file more: the dump.
+
+    A dump ends with a copy of /proc/self/maps, which takes five times as long as all before it. If
+    jemalloc cannot open that file, it leaves the copy out (src/prof_sys.c, prof_dump_maps).
+    """
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
 
 
 def _check_answer(name: str, error: int) -> None:
@@ -178,6 +204,7 @@ class ThreadState(ctypes.Structure):
     prof_sample_event_wait: int
     prof_sample_last_event: int
     prng_state: int
+    arena: int
     ticks: int
     ticks_max: int
 
@@ -207,7 +234,7 @@ class ThreadSampler:
         largest value.
         """
         jemalloc, state, was_active = self._jemalloc, self.state, self._jemalloc.is_active
-        self._arena = jemalloc.replace_arena(self._arena)
+        self._arena = jemalloc.replace_arena(self._arena, state.arena)
         jemalloc.is_active = False
         state.prng_state = seed
         state.prof_sample_event_wait = 1
