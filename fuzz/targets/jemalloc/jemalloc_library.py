@@ -31,8 +31,6 @@ HEAD_BYTES = 256
 """At most this much of a dump has its sums."""
 TICKS_MAX, TICKS_LAST = 1000, 2**31 - 1
 """The start of a thread's ticker, which nothing else in its state equals; the largest value."""
-ARENA_BYTES = 2**21
-"""An arena's own data lie in one mapping of this size and alignment (HUGEPAGE)."""
 STATE_BYTES_MAX = 1024
 """The state starts at most this far before the thread's count of bytes (824 in Debian's build)."""
 
@@ -51,7 +49,6 @@ class JemallocLibrary(Allocator):
         try:
             super().__init__(library, "", "malloc_usable_size")
             self._control = declared(library, "mallctl", c_int, c_char_p, *[address] * 3, size)
-            self._unmap = declared(library, "munmap", c_int, address, size)
         except AttributeError as problem:
             raise _unknown_build(str(problem)) from problem
         self._check()
@@ -93,19 +90,16 @@ class JemallocLibrary(Allocator):
         """Drop all records, and draw distances with a mean of 2 ** lg_period bytes."""
         self._set("prof.reset", c_size_t(lg_period))
 
-    def replace_arena(self, old: int | None, address: int) -> int:
+    def replace_arena(self, old: int | None) -> int:
         """Give the calling thread a new arena, and destroy the one that it had; returns its number.
 
-        Which large block can grow where it is then depends only on the blocks that follow. Under
-        `retain`, jemalloc keeps the mapping that had the old arena's data, at `address`, and never
-        uses it again (src/base.c, base_unmap). A process may have 65,530 mappings.
+        Which large block can grow where it is then depends only on the blocks that follow.
         """
         new = int(self._get("arenas.create", c_uint))
         self._set("thread.arena", c_uint(new))
         if old is not None:
             name = f"arena.{old}.destroy"
             _check_answer(name, self._control(name.encode(), None, None, None, 0))
-            self._unmap(address - address % ARENA_BYTES, ARENA_BYTES)
         return new
 
     def dumped(self) -> list[int]:
@@ -204,7 +198,6 @@ class ThreadState(ctypes.Structure):
     prof_sample_event_wait: int
     prof_sample_last_event: int
     prng_state: int
-    arena: int
     ticks: int
     ticks_max: int
 
@@ -234,7 +227,7 @@ class ThreadSampler:
         largest value.
         """
         jemalloc, state, was_active = self._jemalloc, self.state, self._jemalloc.is_active
-        self._arena = jemalloc.replace_arena(self._arena, state.arena)
+        self._arena = jemalloc.replace_arena(self._arena)
         jemalloc.is_active = False
         state.prng_state = seed
         state.prof_sample_event_wait = 1

@@ -236,26 +236,6 @@ def test_after_the_header_the_driver_needs_no_sampler(ask: Ask) -> None:
     assert ask(AFTER_THE_HEADER) == [None] * 7
 
 
-TRACES = """
-from pathlib import Path
-from fuzz.protocol.actions import Malloc
-from fuzz.targets.jemalloc.driver import JemallocDriver
-
-target = JemallocDriver("jemalloc")
-answer = []
-for _ in range(60):
-    target.start({"threads": 1})
-    target.perform(Malloc(2**20))
-    answer.append(len(Path("/proc/self/maps").read_text().splitlines()))
-"""
-
-
-def test_a_trace_leaves_no_mapping_behind(ask: Ask) -> None:
-    mappings = ask(TRACES)
-    assert isinstance(mappings, list)
-    assert max(mappings[30:]) <= max(mappings[:30])
-
-
 # The rules, with the distances of the seed.
 
 SEED = 12345
