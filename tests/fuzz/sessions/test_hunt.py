@@ -116,7 +116,7 @@ def records() -> dict[str, Record]:
 MORE_THAN_SHORTEST = {"reference": 4, "reference-random": 14}
 MORE_WHERE_DRAWN = 6
 """How many more actions a reduced trace may have, by its host; see test_reduce."""
-REDUCED = 5
+REDUCED = 3
 """The traces of that many seeds are reduced. One trace in a hundred keeps a few actions more."""
 
 
