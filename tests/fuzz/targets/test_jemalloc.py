@@ -236,6 +236,19 @@ def test_after_the_header_the_driver_needs_no_sampler(ask: Ask) -> None:
     assert ask(AFTER_THE_HEADER) == [None] * 7
 
 
+FILES = """
+import os, resource
+def files():
+    return os.listdir("/proc/self/fd"), resource.getrlimit(resource.RLIMIT_NOFILE)
+before = files()
+answer = [jemalloc.dumped(), files() == before]
+"""
+
+
+def test_a_dump_leaves_the_files_and_their_limit_as_they_were(ask: Ask) -> None:
+    assert ask(FILES) == [[0, 0, 0, 0], True]
+
+
 # The rules, with the distances of the seed.
 
 SEED = 12345
