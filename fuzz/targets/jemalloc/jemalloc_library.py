@@ -104,18 +104,20 @@ class JemallocLibrary(Allocator):
 
     def dumped(self) -> list[int]:
         """The sums in the head of a dump: living objects and bytes, then those of all."""
-        file = os.memfd_create("dump")
-        try:
-            with _one_more_file():
-                self._set("prof.dump", c_char_p(f"/proc/self/fd/{file}".encode()))
-            sums = re.search(
-                r"t\*: (\d+): (\d+) \[(\d+): (\d+)\]", os.pread(file, HEAD_BYTES, 0).decode()
-            )
-        finally:
-            os.close(file)
+        sums = re.search(r"t\*: (\d+): (\d+) \[(\d+): (\d+)\]", self.dump_head())
         if sums is None:
             raise _unknown_build("does not write its dump as expected")
         return [*map(int, sums.groups())]
+
+    def dump_head(self) -> str:
+        """The beginning of a dump."""
+        file = os.memfd_create("dump")
+        try:
+            with _one_more_file(file):
+                self._set("prof.dump", c_char_p(f"/proc/self/fd/{file}".encode()))
+            return os.pread(file, HEAD_BYTES, 0).decode()
+        finally:
+            os.close(file)
 
     def allocated_address(self) -> int:
         """The address of the thread's count of allocated bytes, 64 bits."""
@@ -134,14 +136,15 @@ class JemallocLibrary(Allocator):
 
 
 @contextmanager
-def _one_more_file() -> Iterator[None]:
-    """Let this process open one file more: the dump.
+def _one_more_file(file: int) -> Iterator[None]:
+    """Let this process open one file more: the dump, which is written to an open `file`.
 
-    A dump ends with a copy of /proc/self/maps, which takes five times as long as all before it. If
-    jemalloc cannot open that file, it leaves the copy out (src/prof_sys.c, prof_dump_maps).
+    A dump ends with a copy of /proc/self/maps, which takes several times as long as what comes
+    before it. If jemalloc cannot open that file, it leaves the copy out (src/prof_sys.c,
+    prof_dump_maps).
     """
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    free = os.dup(0)
+    free = os.dup(file)
     os.close(free)
     resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, most))
     try:
