@@ -367,7 +367,7 @@ def test_a_finding_needs_no_fixed_memory_layout(path: Path, target: GperftoolsDr
 @pytest.mark.slow
 @pytest.mark.usefixtures("library")
 def test_a_session_fails_under_the_documented_contract(tmp_path: Path) -> None:
-    plan = ["--target", AS_DOCUMENTED, "--seed", "1", "--corpus", str(tmp_path)]
+    plan = ["-x", "--target", AS_DOCUMENTED, "--seed", "1", "--corpus", str(tmp_path)]
     assert run_command_line(["run", *plan, *FEW]) == MISMATCH
 
 

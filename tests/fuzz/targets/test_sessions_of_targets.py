@@ -29,11 +29,11 @@ SAME_EVERYWHERE = ("jemalloc", "gperftools", "tcmalloc", "scalene", "ddtrace", "
 @pytest.mark.parametrize(
     ("name", "engine", "actions", "least"),
     [
-        ("jemalloc", "random", 50_000, 5000),
-        ("jemalloc", "stateful", 5000, 500),
-        ("gperftools", "random", 60_000, 4800),
-        ("gperftools", "stateful", 5000, 250),
-        ("tcmalloc", "random", 50_000, 2000),
+        ("jemalloc", "random", 25_000, 2500),
+        ("jemalloc", "stateful", 2500, 250),
+        ("gperftools", "random", 30_000, 2400),
+        ("gperftools", "stateful", 2500, 125),
+        ("tcmalloc", "random", 25_000, 1000),
         ("scalene", "random", 12_000, 2000),
         ("ddtrace", "random", 10_000, 2000),
         ("hotspot", "stateful", 2000, 0),
