@@ -297,17 +297,28 @@ class Reducer:
             raise Cancelled
         self._tried.add(candidate)
         self.attempts += 1
-        self._steps_left -= len(actions) + (2 * START_STEPS if earlier else self._start_steps)
-        self._steps_left -= sum(1 + len(each.actions) for each in earlier)
         if self._report is not None:
             self._report(self.attempts)
-        failure = run_again(self._target, wanted, configuration, actions)
-        if isinstance(failure, Failure) and failure.got.startswith(HANG):
-            self._steps_left -= HANG_STEPS
-        if failure is None or failure.identity != self.failure.identity:
+        again = self._run_again(wanted, configuration, actions)
+        if again is not None and self._target.starts_afresh:
+            # If the places of objects matter, a new process may have failed by chance.
+            again = self._run_again(wanted, configuration, actions)
+        if again is None:
             return False
-        self.failure = failure
+        self.failure = again
         return True
+
+    def _run_again(
+        self, wanted: Failure | Reaching, configuration: dict[str, int], actions: Sequence[Action]
+    ) -> Failure | Reaching | None:
+        """Run a candidate; returns its failure if that has the wanted identity."""
+        earlier = wanted.earlier if isinstance(wanted, Failure) else ()
+        self._steps_left -= len(actions) + (2 * START_STEPS if earlier else self._start_steps)
+        self._steps_left -= sum(1 + len(each.actions) for each in earlier)
+        again = run_again(self._target, wanted, configuration, actions)
+        if isinstance(again, Failure) and again.got.startswith(HANG):
+            self._steps_left -= HANG_STEPS
+        return again if again is not None and again.identity == wanted.identity else None
 
     def _accept_named(self, named: Sequence[_Named]) -> bool:
         return self._accept(self.failure.configuration, _number(self._contract, named))

@@ -82,7 +82,7 @@ Session = Callable[..., tuple[int, list[dict[str, Any]]]]
 def session(tmp_path: Path) -> Session:
     """Run a session on a program; returns its exit code and its failures."""
 
-    def run(program: Path, *options: str) -> tuple[int, list[dict[str, Any]]]:
+    def run(program: Path | str, *options: str) -> tuple[int, list[dict[str, Any]]]:
         summary = tmp_path / "summary.json"
         plan = ["--command", str(program), "--actions", "20000", "--seed", "1", *options]
         places = ["--corpus", str(tmp_path / "corpus"), "--summary", str(summary)]

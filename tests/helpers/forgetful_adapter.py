@@ -1,5 +1,8 @@
 """A target of the protocol whose process keeps something between traces. The argument says what:
 
+- chance: a string is an error after a full collection, and in every second process that counts
+  itself in the file of the second argument
+- first: a string is an error before the second header
 - later: a string is an error from the process's ninth header on
 - tenth: a string ends the process from its tenth header on
 - stale: a string is an error from the second header on, and after a full collection
@@ -11,6 +14,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from misbehaving_adapter import CONTRACT as STRINGS
@@ -22,6 +26,12 @@ CONTRACT = {
     "actions": ["allocate_string", "free", "collect_full"],
     "fresh_process": MODE == "asks",
 }
+
+number = 0
+if MODE == "chance":
+    with Path(sys.argv[2]).open("ab") as processes:
+        processes.write(b"x")
+        number = processes.tell()
 
 traces, is_collected = 0, False
 for line in sys.stdin:
@@ -35,7 +45,9 @@ for line in sys.stdin:
             is_stale = traces > {"later": 8, "stale": 1, "asks": 1}.get(MODE, traces)
             if MODE == "tenth" and traces >= 10:
                 os._exit(7)
-            if is_stale or (is_collected and MODE == "stale"):
+            is_stale |= MODE == "first" and traces == 1
+            is_stale |= is_collected and MODE in {"chance", "stale"}
+            if is_stale or number % 2:
                 answer = {"error": "StaleError: of an earlier collection"}
             else:
                 answer = {"size": 8 + message["length"]}

@@ -29,8 +29,8 @@ from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
 
 JFR, AS_DOCUMENTED = "hotspot-jfr", "hotspot-jfr-as-documented"
-ACTIONS = {"25": 25_000, "17": 25_000}
-SAMPLES_MIN = 2000
+ACTIONS = 15_000
+SAMPLES_MIN = 1200
 PERIOD_BYTES = 1856
 """What an object outside a buffer must reach: the buffer's 2048 bytes less those in reserve."""
 FAILURES = sorted((ROOT / "corpus" / "hotspot").glob("jfr-*.jsonl"))
@@ -84,10 +84,10 @@ def test_a_short_session_has_no_failure() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ACTIONS)
+@pytest.mark.parametrize("version", ["17", "25"])
 def test_each_sample_of_a_session_is_predicted(version: str) -> None:
     target = Changed(jfr(version))
-    assert first_failure(target, ACTIONS[version]) is None
+    assert first_failure(target, ACTIONS) is None
     assert target.samples >= SAMPLES_MIN
 
 
