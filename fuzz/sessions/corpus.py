@@ -364,7 +364,7 @@ def reduce_saved(
 
     If it does not reproduce, it stays as it was found.
     """
-    tries, kept, is_racing = 0, None, tries_for(found.failure.actions) > 1
+    tries, kept = 0, None
     for source, failure in _ways_to_reproduce(origin, found.failure):
         if failure.earlier and kept is not None:
             break
@@ -372,14 +372,11 @@ def reduce_saved(
         tries += passed
         if again is None:
             continue
-        target = source.make_target()
-        reduced = reduce_failure(target, again, is_over, report)
+        reduced = reduce_failure(source.make_target(), again, is_over, report)
         is_sure = reduced is again or try_again(source, reduced, rerun_seconds)[0] is not None
-        # A process that no longer shows the failure has judged shorter traces wrongly.
-        is_sure &= is_racing or _fails_again(target, reduced, rerun_seconds)
         kept = (source, reduced) if is_sure else kept or (source, again)
         # If threads race, a reduced trace may rarely fail again.
-        if is_sure or is_racing:
+        if is_sure or tries_for(failure.actions) > 1:
             break
     if kept is None:
         return attrs.evolve(found, tries=tries)
@@ -417,14 +414,6 @@ def try_again(origin: Origin, failure: Failure, seconds: float) -> tuple[Failure
                 return again, tries
             tries += 1
     return None, tries
-
-
-def _fails_again(target: Target, failure: Failure, seconds: float) -> bool:
-    """Run a failure once more in a target that may have run it before."""
-    with suppress(Cancelled), cancelled_when(after(seconds)):
-        again = _run_again(target, failure)
-        return again is not None and again.identity == failure.identity
-    return False
 
 
 def _run_again(target: Target, failure: Failure) -> Failure | None:

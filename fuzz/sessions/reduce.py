@@ -30,6 +30,7 @@ from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
 from fuzz.protocol.observation import HANG
 from fuzz.protocol.target import Target, full
 from fuzz.protocol.trace import EarlierTrace
+from fuzz.replay import tries_for
 from fuzz.run import Failure, Reaching
 from fuzz.sessions.compare import run_again
 
@@ -47,7 +48,7 @@ SEED = "sampler_seed"
 """The setting with the seed of random distances, by convention."""
 SEEDS_TRIED = 48
 SEEDS_TRIED_AFRESH = 6
-"""The same if each candidate starts a program, so that only 200 candidates are run."""
+"""The same if each candidate starts a program, so that a program is started only 200 times."""
 TAILS = (1, 2, 3, 4, 6, 8, 12)
 """Lengths of the end of a trace that may be all that is needed."""
 SETTING = -1
@@ -149,8 +150,9 @@ def _without(named: Sequence[_Named], places: Collection[int]) -> list[_Named]:
 class Reducer:
     """Reduces one failure of one target, or a trace that reaches a probe.
 
-    `failure` is always the smallest so far. `attempts` counts the candidates that were run; none is
-    run twice. `report` gets that number for each.
+    `failure` is always the smallest so far. `attempts` counts the candidates that were run. No
+    candidate is tried twice, but one that fails in a new process has to fail in the next one, too.
+    `report` gets that number for each.
     """
 
     def __init__(
@@ -300,13 +302,21 @@ class Reducer:
         if self._report is not None:
             self._report(self.attempts)
         again = self._run_again(wanted, configuration, actions)
-        if again is not None and self._target.starts_afresh:
-            # If the places of objects matter, a new process may have failed by chance.
+        if again is not None and self._may_be_chance(again):
             again = self._run_again(wanted, configuration, actions)
         if again is None:
             return False
         self.failure = again
         return True
+
+    def _may_be_chance(self, again: Failure | Reaching) -> bool:
+        """Whether it may pass in the next process, which has other addresses.
+
+        Races may always do that, and a program that does not answer takes too long.
+        """
+        is_hang = isinstance(again, Failure) and again.got.startswith(HANG)
+        is_racing = tries_for(again.actions) > 1
+        return self._target.starts_afresh and not is_hang and not is_racing
 
     def _run_again(
         self, wanted: Failure | Reaching, configuration: dict[str, int], actions: Sequence[Action]

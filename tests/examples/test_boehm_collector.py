@@ -53,7 +53,7 @@ def test_the_schema_takes_each_line_of_the_collector(
 
 @pytest.fixture(scope="session")
 def at_one_place() -> Callable[[Path], str]:
-    """The command that loads a program at the same place each time; see docs/nondeterminism.md."""
+    """Make the command that gives a program the same addresses each time."""
     probe = ["setarch", "-R", "true"]
     if shutil.which(probe[0]) is None or subprocess.run(probe, check=False).returncode:
         pytest.skip("setarch -R: apt-get install util-linux, and allow the call of personality(2)")

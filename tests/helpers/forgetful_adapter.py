@@ -1,8 +1,7 @@
 """A target of the protocol whose process keeps something between traces. The argument says what:
 
-- chance: a string is an error after a full collection, and in every second process that counts
-  itself in the file of the second argument
-- first: a string is an error before the second header
+- chance: a string is an error after a full collection, and in each process with an odd number; the
+  file of the second argument has a letter for each process so far
 - later: a string is an error from the process's ninth header on
 - tenth: a string ends the process from its tenth header on
 - stale: a string is an error from the second header on, and after a full collection
@@ -45,7 +44,6 @@ for line in sys.stdin:
             is_stale = traces > {"later": 8, "stale": 1, "asks": 1}.get(MODE, traces)
             if MODE == "tenth" and traces >= 10:
                 os._exit(7)
-            is_stale |= MODE == "first" and traces == 1
             is_stale |= is_collected and MODE in {"chance", "stale"}
             if is_stale or number % 2:
                 answer = {"error": "StaleError: of an earlier collection"}

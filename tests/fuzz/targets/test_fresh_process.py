@@ -14,7 +14,6 @@ from fuzz.protocol.actions import AllocateString, CollectFull
 from fuzz.protocol.target import FullTarget, full
 from fuzz.protocol.trace import EarlierTrace
 from fuzz.run import run_actions
-from fuzz.sessions.corpus import Origin, reduce_saved, save_found
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process import earlier
@@ -108,15 +107,6 @@ def test_a_failure_that_needs_a_fresh_process_is_reduced_and_replayed_with_one(
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
     assert run_command("replay", "stale", str(folder)) == MISMATCH
     assert "2 passed, 1 failed" in capsys.readouterr().out
-
-
-def test_a_failure_that_a_kept_process_shows_once_is_reduced_in_fresh_ones(tmp_path: Path) -> None:
-    options = TargetOptions(command_of("first"), timeout_seconds=600)
-    failure = run_actions(make_target("process", options), {}, [FULL, FULL, STRING])
-    assert failure is not None
-    origin = Origin(tmp_path, "process", "random", 1, options)
-    saved = reduce_saved(origin, save_found(origin, failure))
-    assert (saved.fresh_process, saved.failure.actions) == (True, (STRING,))
 
 
 @pytest.mark.parametrize("processes", ["", "x"])
