@@ -115,8 +115,8 @@ def records() -> dict[str, Record]:
 MORE_THAN_SHORTEST = {"reference": 4, "reference-random": 14}
 MORE_WHERE_DRAWN = 6
 """How many more actions a reduced trace may have, by its host; see test_reduce."""
-TRIED, SHORT = 3, 2
-"""Two of three traces must be short. One in a hundred is not."""
+TRIED, SHORT = 5, 3
+"""Three of five traces must be short. One in a hundred is not."""
 
 
 @pytest.mark.slow

@@ -506,14 +506,14 @@ def test_a_session_predicts_every_sample_and_every_place(
     assert [name for name in not_reached if counts[name]] == []
 
 
-ACTIONS = 20_000
+ACTIONS = 10_000
 LEAST = {
-    "samples": 1000,
-    "new buffer": 500,
-    "outside": 200,
-    "collections": 100,
-    "enable_sampling": 100,
-    "disable_sampling": 100,
+    "samples": 500,
+    "new buffer": 250,
+    "outside": 100,
+    "collections": 50,
+    "enable_sampling": 50,
+    "disable_sampling": 50,
 }
 
 
@@ -537,7 +537,7 @@ def test_a_long_session_has_no_failure(seed: str, tmp_path: Path) -> None:
         "--corpus",
         str(tmp_path),
     ]
-    assert run_command_line(["run", *arguments, "--actions", "60000", "--seed", seed]) == CLEAN
+    assert run_command_line(["run", *arguments, "--actions", "30000", "--seed", seed]) == CLEAN
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ RUNS = [
 def test_a_bug_is_found_reduced_saved_and_replayed(bug: str, engine: str, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     plan = ["--target", KNOWN_BUGS[bug].target, "--engine", engine, "--actions", "20000"]
-    plan += ["--seed", "1", "--max-failures", "3"]
+    plan += ["--seed", "1", "--max-failures", "2"]
 
     assert run_command_line(["run", *plan, "--corpus", str(corpus)]) == MISMATCH
 
