@@ -35,7 +35,7 @@ def fuzz_inputs(*options: str, folder: Path | None = None) -> subprocess.Complet
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("of", "inputs"), [("traces", 2000), ("records", 5000)])
+@pytest.mark.parametrize(("of", "inputs"), [("traces", 2000), ("records", 4000)])
 def test_each_hostile_input_has_an_answer(of: str, inputs: int) -> None:
     ran = fuzz_inputs("--of", of, "--inputs", str(inputs))
     assert ran.returncode == CLEAN, ran.stdout + ran.stderr

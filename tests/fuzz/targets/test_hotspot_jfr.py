@@ -29,8 +29,8 @@ from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
 
 JFR, AS_DOCUMENTED = "hotspot-jfr", "hotspot-jfr-as-documented"
-ACTIONS = 15_000
-SAMPLES_MIN = 1200
+ACTIONS = 10_000
+SAMPLES_MIN = 800
 PERIOD_BYTES = 1856
 """What an object outside a buffer must reach: the buffer's 2048 bytes less those in reserve."""
 FAILURES = sorted((ROOT / "corpus" / "hotspot").glob("jfr-*.jsonl"))

@@ -187,7 +187,7 @@ class Recording(Changed):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "actions", "seed"),
-    [("", 5000, seed) for seed in "123"] + [("-finalizers", 2500, seed) for seed in "1234"],
+    [("", 5000, seed) for seed in "12"] + [("-finalizers", 2500, seed) for seed in "12"],
 )
 def test_both_collectors_answer_alike(
     more: str, actions: int, seed: str, options: TargetOptions
