@@ -147,6 +147,14 @@ def _without(named: Sequence[_Named], places: Collection[int]) -> list[_Named]:
     return [each for place, each in enumerate(named) if place not in places]
 
 
+def _earlier_of(failure: Failure | Reaching) -> tuple[EarlierTrace, ...]:
+    return failure.earlier if isinstance(failure, Failure) else ()
+
+
+def _is_hang(failure: Failure | Reaching) -> bool:
+    return isinstance(failure, Failure) and failure.got.startswith(HANG)
+
+
 class Reducer:
     """Reduces one failure of one target, or a trace that reaches a probe.
 
@@ -230,7 +238,7 @@ class Reducer:
 
     @property
     def _earlier(self) -> tuple[EarlierTrace, ...]:
-        return self.failure.earlier if isinstance(self.failure, Failure) else ()
+        return _earlier_of(self.failure)
 
     def _accept_earlier(self, earlier: Sequence[EarlierTrace]) -> bool:
         """Run the same actions after other traces; keep these if the failure is the same."""
@@ -290,7 +298,7 @@ class Reducer:
         """
         checkpoint()
         wanted = wanted or self.failure
-        earlier = wanted.earlier if isinstance(wanted, Failure) else ()
+        earlier = _earlier_of(wanted)
         before = tuple((*sorted(each.config.items()), *each.actions) for each in earlier)
         candidate = (before, *sorted(configuration.items()), *actions)
         if candidate in self._tried:
@@ -314,19 +322,18 @@ class Reducer:
 
         Races may always do that, and a program that does not answer takes too long.
         """
-        is_hang = isinstance(again, Failure) and again.got.startswith(HANG)
         is_racing = tries_for(again.actions) > 1
-        return self._target.starts_afresh and not is_hang and not is_racing
+        return self._target.starts_afresh and not _is_hang(again) and not is_racing
 
     def _run_again(
         self, wanted: Failure | Reaching, configuration: dict[str, int], actions: Sequence[Action]
     ) -> Failure | Reaching | None:
         """Run a candidate; returns its failure if that has the wanted identity."""
-        earlier = wanted.earlier if isinstance(wanted, Failure) else ()
+        earlier = _earlier_of(wanted)
         self._steps_left -= len(actions) + (2 * START_STEPS if earlier else self._start_steps)
         self._steps_left -= sum(1 + len(each.actions) for each in earlier)
         again = run_again(self._target, wanted, configuration, actions)
-        if isinstance(again, Failure) and again.got.startswith(HANG):
+        if again is not None and _is_hang(again):
             self._steps_left -= HANG_STEPS
         return again if again is not None and again.identity == wanted.identity else None
 

@@ -40,6 +40,15 @@ def build(native: Path) -> Callable[..., Path]:
     return make
 
 
+@pytest.fixture(scope="session")
+def at_one_place() -> Callable[[Path], str]:
+    """Make the command that gives a program the same addresses each time."""
+    probe = ["setarch", "-R", "true"]
+    if shutil.which(probe[0]) is None or subprocess.run(probe, check=False).returncode:
+        pytest.skip("setarch -R: apt-get install util-linux, and allow the call of personality(2)")
+    return lambda program: f"setarch -R {program}"
+
+
 @pytest.mark.parametrize("seed", ["2", "3"])
 def test_a_session_is_clean(build: Callable[..., Path], session: Session, seed: str) -> None:
     assert session(build(), "--seed", seed) == (CLEAN, [])
@@ -49,15 +58,6 @@ def test_the_schema_takes_each_line_of_the_collector(
     build: Callable[..., Path], refused: Callable[[str], list[str]]
 ) -> None:
     assert refused(str(build())) == []
-
-
-@pytest.fixture(scope="session")
-def at_one_place() -> Callable[[Path], str]:
-    """Make the command that gives a program the same addresses each time."""
-    probe = ["setarch", "-R", "true"]
-    if shutil.which(probe[0]) is None or subprocess.run(probe, check=False).returncode:
-        pytest.skip("setarch -R: apt-get install util-linux, and allow the call of personality(2)")
-    return lambda program: f"setarch -R {program}"
 
 
 @pytest.mark.parametrize("bug", ["pointer-free-array", "finalizers-without-order"])
