@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from fuzz.targets.process.conversation import end_programs_of
+
 # The time of an example depends on the machine.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
@@ -62,8 +64,13 @@ def standard_errors_off() -> Callable[[Sequence[float], float], float]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With GCFUZZ_NOTHING_SKIPS, as in CI, a test that skips unexpectedly fails."""
+    """With GCFUZZ_NOTHING_SKIPS, as in CI, a test that skips unexpectedly fails.
+
+    The programs of a failed test end: its traceback keeps its targets, which keep their programs.
+    """
     report = yield
+    if report.failed:
+        end_programs_of(os.getpid())
     may_skip = item.nodeid.partition("[")[0] in MAY_SKIP
     if report.skipped and "GCFUZZ_NOTHING_SKIPS" in os.environ and not may_skip:
         report.outcome = "failed"

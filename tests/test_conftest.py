@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 HERE = Path(__file__).parent
 PASSED, FAILED = 0, 1
@@ -21,6 +22,19 @@ LEAVING = (
     "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
     "signal.setitimer(signal.ITIMER_REAL, 3600)",
 )
+KEEPING = """
+from fuzz.targets.process.conversation import Conversation
+
+PROCESSES = []
+
+def test_it():
+    kept = Conversation(("sleep", "600"), 600.0)
+    PROCESSES.append(kept._process)
+    assert not kept
+
+def test_its_program_has_ended():
+    assert [each.wait(300) for each in PROCESSES] == [-9]
+"""
 SKIPPING = "import pytest\n\ndef test_it():\n    pytest.skip('no such program')\n"
 
 Tested = Callable[..., tuple[int, str]]
@@ -43,6 +57,7 @@ def tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tested:
             check=False,
             capture_output=True,
             text=True,
+            timeout=PATIENCE_SECONDS,
         )
         return ran.returncode, ran.stdout
 
@@ -73,6 +88,12 @@ def test_an_expected_skip_is_no_failure(tested: Tested, tmp_path: Path) -> None:
     code, printed = tested("", GCFUZZ_NOTHING_SKIPS="1")
     assert code == PASSED
     assert "1 skipped" in printed
+
+
+def test_a_failed_test_s_programs_end_although_its_traceback_keeps_them(tested: Tested) -> None:
+    code, printed = tested(KEEPING)
+    assert code == FAILED
+    assert "1 failed, 1 passed" in printed
 
 
 def test_tests_can_be_interrupted_although_a_shell_ignores_it(tested: Tested) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import psutil
 import pytest
+from waiting import check_none_is_left
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
@@ -34,6 +34,7 @@ from gcmodel import Parts
 ADAPTER = Path(__file__).with_name("corrupting_adapter.py")
 CORRUPTIONS = 500
 TRACES = 25
+PLAN = "plan.json"
 ACTIONS_MAX = 40
 NO_OBJECTS = ("", " ", "null", "3", "[]", '"{}"', "{", "[" * 9999)
 Data = dict[str, Any]
@@ -185,10 +186,9 @@ def break_at(_: Action, data: Data, rng: random.Random) -> Data:
 
 
 @pytest.fixture(autouse=True)
-def _no_process_is_left() -> Iterator[None]:
+def _no_process_is_left(tmp_path: Path) -> Iterator[None]:
     yield
-    children = psutil.Process().children(recursive=True)
-    assert [each for each in children if str(ADAPTER) in each.cmdline()] == []
+    check_none_is_left(str(tmp_path / PLAN))
 
 
 def replay_all(
@@ -214,7 +214,7 @@ def replay_all(
         }
         for _, contract, steps in runs
     ]
-    plan = folder / "plan.json"
+    plan = folder / PLAN
     plan.write_text(json.dumps({"runs": recorded, "corruptions": corruptions}), encoding="utf-8")
     command = shlex.join([sys.executable, "-E", "-S", str(ADAPTER), str(plan)])
     return run_command_line(["replay", str(folder), "--command", command, "--timeout", "1s"])

@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,14 @@ from pathlib import Path
 import psutil
 import pytest
 from target_helpers import BAD_INPUT, CLEAN, INCONCLUSIVE, MISMATCH
+from waiting import (
+    PATIENCE_SECONDS,
+    check_none_is_left,
+    is_gone,
+    killed_at_end,
+    processes_with,
+    wait_until,
+)
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
@@ -28,8 +35,7 @@ from fuzz.terminal.cli import run_command_line
 
 ADAPTER = Path(__file__).parents[2] / "helpers" / "misbehaving_adapter.py"
 SECONDS = 1.0
-"""The timeout of programs that never answer; the others may need long on a busy computer."""
-PATIENT_SECONDS = 600.0
+"""The timeout of answers that never come; others may need long on a busy computer."""
 SILENT = ("hang", "child", "no-answer", "closed", "complaints", "orphan")
 MARK = f"of-{os.getpid()}"
 """The argument of the adapters of this process."""
@@ -67,23 +73,27 @@ def command_of(misbehaviour: str) -> tuple[str, ...]:
 
 def adapters() -> list[psutil.Process]:
     """All living processes of the adapter."""
-    return [
-        each
-        for each in psutil.process_iter(["cmdline", "status"])
-        if MARK in (each.info["cmdline"] or []) and each.info["status"] != psutil.STATUS_ZOMBIE
-    ]
+    return processes_with(MARK)
 
 
 @pytest.fixture(autouse=True)
 def _no_process_is_left() -> Iterator[None]:
     yield
-    psutil.wait_procs(adapters())
-    assert adapters() == []
+    check_none_is_left(MARK)
+
+
+class Silent(ProcessTarget):
+    """A program that never answers a full collection; its other answers may take long."""
+
+    def _perform(self, action: Action) -> Observation:
+        if action == FULL:
+            self._open()._seconds_allowed = SECONDS  # noqa: SLF001 - only this wait is short
+        return super()._perform(action)
 
 
 def target_that(misbehaviour: str) -> ProcessTarget:
-    seconds = SECONDS if misbehaviour in SILENT else PATIENT_SECONDS
-    return ProcessTarget("process", command_of(misbehaviour), seconds)
+    kind = Silent if misbehaviour in SILENT else ProcessTarget
+    return kind("process", command_of(misbehaviour), PATIENCE_SECONDS)
 
 
 def run_session(corpus: Path, misbehaviour: str, *options: str) -> int:
@@ -155,7 +165,7 @@ def test_a_crash_that_a_second_process_does_not_repeat_is_a_failure(tmp_path: Pa
     text = ADAPTER.read_text(encoding="utf-8").replace(answer, f"            {crash}\n{answer}")
     script.write_text(text, encoding="utf-8")
     command = sys.executable, "-E", "-S", str(script), "no", MARK
-    target = ProcessTarget("process", command, PATIENT_SECONDS)
+    target = ProcessTarget("process", command, PATIENCE_SECONDS)
     failure = failure_of(target, STRING, FULL, STRING)
     assert failure.got == "crash SIGSEGV: it ended without a word"
     assert run_actions(target, {}, [STRING, FULL, STRING]) is None
@@ -268,7 +278,7 @@ def test_a_program_that_does_not_speak_the_protocol_is_bad_input(
     command: Sequence[str], problem: str
 ) -> None:
     with pytest.raises(BadInputError, match=problem):
-        ProcessTarget("process", command, PATIENT_SECONDS).start({})
+        ProcessTarget("process", command, PATIENCE_SECONDS).start({})
 
 
 @pytest.mark.slow
@@ -349,20 +359,17 @@ def test_a_program_runs_while_actions_are_drawn(tmp_path: Path) -> None:
     received = tmp_path / "received"
     received.touch()
     program = f"tee {received} | {shlex.join(command_of('none'))}"
-    target = ProcessTarget("process", ("sh", "-c", program), PATIENT_SECONDS)
+    target = ProcessTarget("process", ("sh", "-c", program), PATIENCE_SECONDS)
     target.start({})
-    until = time.monotonic() + PATIENT_SECONDS
 
     def drawn() -> Iterator[Action]:
         """The last one after the program has received the first."""
         yield from [STRING] * AHEAD_STEP
-        while "allocate_string" not in received.read_text() and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: "allocate_string" in received.read_text(), "the first action")
         yield STRING
 
     target.announce(drawn())
     assert target.perform(STRING).size == 9
-    assert time.monotonic() < until
 
 
 def test_the_random_engine_draws_ahead_the_same_actions() -> None:
@@ -422,87 +429,108 @@ def test_a_session_ends_if_the_program_hangs(
     assert "got       the target did not answer this action within 2 s" in capsys.readouterr().out
 
 
-def start_hanging_session(
-    corpus: Path, environment: dict[str, str], misbehaviour: str
-) -> tuple[subprocess.Popen[bytes], psutil.Process]:
-    """A session whose program hangs, and that program."""
+class HangingSession:
+    """A session whose program hangs."""
+
+    def __init__(self, session: subprocess.Popen[bytes], misbehaviour: str) -> None:
+        self.process, self._misbehaviour = session, misbehaviour
+
+    def program(self) -> psutil.Process:
+        """The program, once a worker has started it."""
+        programs: list[psutil.Process] = []
+
+        def is_there() -> bool:
+            with suppress(psutil.NoSuchProcess):  # A process may end meanwhile.
+                # The session itself starts the first one, which states only the contract.
+                running = [each for each in adapters() if each.ppid() != self.process.pid]
+                programs[:] = [each for each in running if str(ADAPTER) in each.cmdline()]
+                has_daemon = len(programs) < len(running)
+                return bool(programs) and has_daemon == (self._misbehaviour == "hanging-daemon")
+            return False
+
+        wait_until(is_there, "a program", self.process)
+        return programs[0]
+
+
+@pytest.fixture
+def hanging_session(
+    tmp_path: Path, unmeasured: dict[str, str], misbehaviour: str
+) -> Iterator[HangingSession]:
     command = shlex.join(command_of(misbehaviour))
-    limits = ["--timeout", "2m", "--time", "15s"]
-    options = ["--command", command, *limits, "--seed", "1", "--corpus", str(corpus)]
+    limits = ["--timeout", "2m", "--time", "1h"]
+    options = ["--command", command, *limits, "--seed", "1", "--corpus", str(tmp_path)]
     session = subprocess.Popen(
-        [sys.executable, "-m", "fuzz", "run", *options], env=environment, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "fuzz", "run", *options], env=unmeasured, stdout=subprocess.DEVNULL
     )
-    while True:
-        assert session.poll() is None
-        time.sleep(0.05)
-        with suppress(psutil.NoSuchProcess):  # A process may end meanwhile.
-            # The session itself starts the first one, which states only the contract.
-            running = [each for each in adapters() if each.ppid() != session.pid]
-            programs = [each for each in running if str(ADAPTER) in each.cmdline()]
-            has_daemon = len(programs) < len(running)
-            if programs and has_daemon == (misbehaviour == "hanging-daemon"):
-                return session, programs[0]
+    with killed_at_end(session):
+        yield HangingSession(session, misbehaviour)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("misbehaviour", ["hang", "hanging-daemon"])
 @pytest.mark.parametrize("signal_sent", [signal.SIGKILL, signal.SIGINT])
 def test_a_program_ends_with_its_session(
-    tmp_path: Path, unmeasured: dict[str, str], misbehaviour: str, signal_sent: signal.Signals
+    hanging_session: HangingSession, signal_sent: signal.Signals
 ) -> None:
-    session, _ = start_hanging_session(tmp_path, unmeasured, misbehaviour)
-    session.send_signal(signal_sent)
-    code = session.wait()
+    hanging_session.program()
+    hanging_session.process.send_signal(signal_sent)
+    code = hanging_session.process.wait(PATIENCE_SECONDS)
     assert (code == -signal.SIGKILL) == (signal_sent == signal.SIGKILL)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("misbehaviour", ["hang", "hanging-daemon"])
-def test_a_program_ends_with_its_killed_worker(
-    tmp_path: Path, unmeasured: dict[str, str], misbehaviour: str
-) -> None:
-    """Another worker does the same, until the time is up."""
-    session, adapter = start_hanging_session(tmp_path, unmeasured, misbehaviour)
-    parent = adapter.parent()
-    assert parent is not None
-    parent.kill()
-    assert session.wait() == CLEAN
+def test_a_program_ends_with_its_killed_worker(hanging_session: HangingSession) -> None:
+    """Another worker does the same, until the session is interrupted."""
+    program = hanging_session.program()
+    worker = program.parent()
+    assert worker is not None
+    worker.kill()
+    wait_until(lambda: is_gone(program), "the end of the program")
+    hanging_session.program()
+    hanging_session.process.terminate()
+    assert hanging_session.process.wait(PATIENCE_SECONDS) == INCONCLUSIVE
 
 
+SLEEPING = sys.executable, "-E", "-S", "-c", "import time; time.sleep(600)", MARK
+"""A program that does not end because its input does."""
 STARTS_ALL_THE_TIME = f"""
 import os, threading
 from fuzz.sessions import worker
 from fuzz.targets.process.conversation import Conversation
 
 os.setsid()
-programs = [Conversation({command_of("hang")}, 600.0)]
+programs = [Conversation({SLEEPING}, 600.0)]
 print("started", flush=True)
 threading.Thread(target=worker.die).start()
 while True:
-    programs.append(Conversation({command_of("hang")}, 600.0))
+    programs.append(Conversation({SLEEPING}, 600.0))
 """
 
 
 def test_a_worker_that_dies_starts_no_more_programs(unmeasured: dict[str, str]) -> None:
     command = [sys.executable, "-c", STARTS_ALL_THE_TIME]
-    ended = subprocess.run(command, env=unmeasured, stdout=subprocess.PIPE, check=False)
+    ended = subprocess.run(
+        command, env=unmeasured, stdout=subprocess.PIPE, check=False, timeout=PATIENCE_SECONDS
+    )
     assert ended.stdout == b"started\n"
-    assert adapters() == []
+    check_none_is_left(MARK)
 
 
 @pytest.mark.parametrize("child", ["daemon", pytest.param("orphan", marks=pytest.mark.slow)])
 def test_the_children_of_a_program_end_with_it(child: str) -> None:
     failure = failure_of(target_that(child), FULL)
     assert failure.got.startswith("crash SIGSEGV")
-    psutil.wait_procs(adapters(), timeout=PATIENT_SECONDS)
-    assert adapters() == []
+    check_none_is_left(MARK)
 
 
 def test_another_programs_daemon_does_not_end() -> None:
     other = target_that("daemon-beside")
     assert run_actions(other, {}, [FULL]) is None
+    wait_until(lambda: len(adapters()) == 2, "the program and its daemon")
     first = adapters()
     failure_of(target_that("daemon"), FULL)
+    wait_until(lambda: {*adapters()} <= {*first}, "the end of the second daemon")
     assert adapters() == first
 
 
@@ -513,13 +541,11 @@ def test_a_program_ends_with_its_terminated_replay(
     trace = tmp_path / "trace.jsonl"
     trace.write_text('{"gcfuzz": 2, "target": "process"}\n{"do": "collect_full"}\n')
     options = ["--command", shlex.join(command_of("hang")), "--timeout", "2m"]
-    replay = subprocess.Popen(
-        [sys.executable, "-m", "fuzz", "replay", str(trace), *options], env=unmeasured
-    )
-    while not adapters():
-        time.sleep(0.05)
-    replay.terminate()
-    assert replay.wait() == INCONCLUSIVE
+    command = [sys.executable, "-m", "fuzz", "replay", str(trace), *options]
+    with killed_at_end(subprocess.Popen(command, env=unmeasured)) as replay:
+        wait_until(adapters, "the program", replay)
+        replay.terminate()
+        assert replay.wait(PATIENCE_SECONDS) == INCONCLUSIVE
 
 
 # Memory.
