@@ -11,6 +11,7 @@ from types import ModuleType
 
 import attrs
 import pytest
+from waiting import LONG_SECONDS
 
 import fuzz
 import gcmodel
@@ -94,7 +95,13 @@ class Project:
         ]
         environment = {name: os.environ[name] for name in os.environ.keys() - {"PYTHONPATH"}}
         return subprocess.run(
-            command, cwd=self.folder, env=environment, check=False, capture_output=True, text=True
+            command,
+            cwd=self.folder,
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=LONG_SECONDS,
         )
 
     def failures(self, *options: str) -> list[str]:
@@ -128,7 +135,7 @@ def test_pytest_has_the_plugin(project: Project) -> None:
 @pytest.mark.slow
 def test_the_plugin_finds_saves_and_replays_in_another_project(project: Project) -> None:
     (project.folder / "test_mine.py").write_text(SUITE)
-    [found] = project.failures("--gcfuzz-time=20s")
+    [found] = project.failures("--gcfuzz-time=10m")
     assert "FAILURE 1: pointers / limit / " in found
     assert "← first wrong answer" in found
     [saved] = (project.folder / "gcfuzz-failures").glob("*.jsonl")

@@ -12,12 +12,12 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from firefox_check import check
+from waiting import PATIENCE_SECONDS, killed_at_end, wait_until
 
 from fuzz.problems import InterruptedWorkError
 from fuzz.profiling import screen
@@ -655,14 +655,14 @@ def test_a_program_with_a_full_stack_goes_on_without_a_recorder(complaint: Compl
 
 FORK = """
 def main(heap):
-    import os
+    import os, psutil
     make(heap, 1)
     child = os.fork()
     if not child:
         for number in range(3000):
             make(heap, number)
         {how}
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == {code}
+    assert psutil.Process(child).wait({seconds}) == {code}
 """
 
 
@@ -674,7 +674,7 @@ def test_a_process_that_a_script_forks_is_not_recorded(
     profiled: Profiled, how: str, code: int
 ) -> None:
     make, _, _ = SCRIPT.partition("def main")
-    Path("nodes.py").write_text(make + FORK.format(how=how, code=code))
+    Path("nodes.py").write_text(make + FORK.format(how=how, code=code, seconds=PATIENCE_SECONDS))
     printed = profiled("nodes.py", "--period", "8", "--fixed", "-o", "out.collapsed")
     # The last of its four sample points is reached and not passed.
     assert sum(collapsed().values()) == 32 - 8
@@ -725,12 +725,13 @@ def endless(unmeasured: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
         stderr=subprocess.DEVNULL,
     )
     recording = Path("out.collapsed.jsonl")
-    while not (recording.exists() and recording.stat().st_size > 100_000):
-        assert process.poll() is None
-        time.sleep(0.05)
-    yield process
-    process.kill()
-    process.wait()
+    with killed_at_end(process):
+        wait_until(
+            lambda: recording.exists() and recording.stat().st_size > 100_000,
+            "the recording",
+            process,
+        )
+        yield process
 
 
 @pytest.mark.slow
@@ -738,7 +739,7 @@ def test_a_kill_leaves_a_recording_that_exports(
     endless: subprocess.Popen[bytes], profiled: Profiled
 ) -> None:
     endless.kill()
-    endless.wait()
+    endless.wait(PATIENCE_SECONDS)
     printed = profiled("out.collapsed.jsonl", "-o", "late.collapsed")
     assert "the recording ends early" in printed
     assert sum(collapsed("late.collapsed").values()) > 50_000
@@ -747,6 +748,6 @@ def test_a_kill_leaves_a_recording_that_exports(
 @pytest.mark.slow
 def test_an_interrupt_writes_what_was_recorded(endless: subprocess.Popen[bytes]) -> None:
     endless.send_signal(signal.SIGINT)
-    assert endless.wait() == INCONCLUSIVE
+    assert endless.wait(PATIENCE_SECONDS) == INCONCLUSIVE
     assert sum(collapsed().values()) > 50_000
     assert not Path("out.collapsed.jsonl").exists()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pexpect
 import pytest
 from rich.console import Console
+from waiting import PATIENCE_SECONDS, wait_until
 
 import fuzz
 from fuzz.profiling import screen
@@ -110,7 +111,7 @@ def in_a_terminal(folder: Path, what: str) -> pexpect.spawn[str]:
         },
         dimensions=(LINES, COLUMNS),
         encoding="utf-8",
-        timeout=None,
+        timeout=PATIENCE_SECONDS,
     )
 
 
@@ -128,6 +129,7 @@ def test_a_terminal_shows_one_line_that_is_erased_at_the_end(tmp_path: Path) -> 
     assert SHOW_CURSOR in after_the_last_line
     assert ERASE_LINE in after_the_last_line
     child.expect(pexpect.EOF)
+    wait_until(lambda: not child.isalive(), "the end of the program")
     child.close()
     assert child.exitstatus == 0
 
@@ -138,4 +140,6 @@ def test_a_program_that_prints_has_the_terminal_for_itself(tmp_path: Path) -> No
     child = in_a_terminal(tmp_path, "nodes.py")
     child.expect_exact("nodes.py: once without a recorder\r\nnodes: done\r\nnodes: done\r\n")
     child.expect(r"all samples +[\d.]+ kB")
+    child.expect(pexpect.EOF)
+    wait_until(lambda: not child.isalive(), "the end of the program")
     child.close()

@@ -10,18 +10,25 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any, NoReturn
 
 import attrs
 import pytest
+from waiting import (
+    LONG_SECONDS,
+    PATIENCE_SECONDS,
+    killed_at_end,
+    wait_for_line,
+    wait_until,
+    waited_for,
+)
 
 from fuzz.problems import BadInputError
 from fuzz.protocol.target import contract_of
@@ -65,18 +72,15 @@ class Machines:
         self.folder, self.environment, self._stack = folder, environment, stack
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        process = self._stack.enter_context(
-            subprocess.Popen(
-                [sys.executable, "-m", *arguments],
-                env={**self.environment, **environment},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                process_group=0,
-            )
+        process = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            env={**self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
         )
-        self._stack.callback(process.kill)
-        return process
+        return self._stack.enter_context(killed_at_end(process))
 
     def start_scheduler(
         self, port: str = "0", *options: str, **environment: str
@@ -86,15 +90,21 @@ class Machines:
         place.unlink(missing_ok=True)
         arguments = ("--scheduler-file", str(place), "--port", port, "--no-dashboard", *options)
         process = self.start("distributed.cli.dask_scheduler", *arguments, **environment)
-        while not place.exists():
-            time.sleep(0.05)
-        return process, json.loads(place.read_text())["address"]
+        addresses: list[str] = []
+
+        def is_written() -> bool:
+            with suppress(OSError, ValueError):  # The file may exist before its text does.
+                addresses.append(json.loads(place.read_text())["address"])
+            return bool(addresses)
+
+        wait_until(is_written, "the scheduler's address", process)
+        return process, addresses[0]
 
     def start_worker(self, address: str, **environment: str) -> subprocess.Popen[str]:
         """A worker, when the scheduler knows it."""
         arguments = (address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
         worker = self.start("distributed.cli.dask_worker", *arguments, **environment)
-        wait_for(worker, "Registered to")
+        wait_for_line(worker.stdout, "Registered to")
         return worker
 
 
@@ -104,16 +114,16 @@ def machines(tmp_path: Path, unmeasured: dict[str, str]) -> Iterator[Machines]:
         yield Machines(tmp_path, unmeasured, stack)
 
 
-def wait_for(process: subprocess.Popen[str], text: str) -> None:
-    assert process.stdout is not None
-    assert any(text in line for line in process.stdout)
+def end_of(session: subprocess.Popen[str]) -> str:
+    """Wait for the end of a session; what it printed since."""
+    return session.communicate(timeout=LONG_SECONDS)[0]
 
 
 @pytest.mark.slow
 def test_two_dask_workers_leave_the_same(alone: Left, machines: Machines, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     session = machines.start("fuzz", *SESSION, str(corpus), "--cluster", "local:2")
-    printed, _ = session.communicate()
+    printed = end_of(session)
     assert session.returncode == MISMATCH, printed
     assert left_in(corpus) == alone
 
@@ -124,9 +134,9 @@ def test_an_interrupt_of_all_processes_in_a_terminal_ends_only_the_session(
 ) -> None:
     session = ("run", "--target", TARGET, "--time", "1h", "--corpus", str(tmp_path))
     process = machines.start("fuzz", *session, "--cluster", "local:1")
-    wait_for(process, "FAILURE")
+    wait_for_line(process.stdout, "FAILURE")
     os.killpg(process.pid, signal.SIGINT)
-    printed, _ = process.communicate()
+    printed = end_of(process)
     assert process.returncode == UNFINISHED_MISMATCH, printed
     assert "; interrupted\n" in printed
     assert "Traceback" not in printed
@@ -135,15 +145,16 @@ def test_an_interrupt_of_all_processes_in_a_terminal_ends_only_the_session(
 
 @pytest.mark.slow
 def test_a_session_ends_while_a_machine_does_not_answer(machines: Machines, tmp_path: Path) -> None:
-    _, address = machines.start_scheduler()
+    # Dask itself would wait for the machine until it gives it up.
+    patient = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1 hour"}
+    _, address = machines.start_scheduler(**patient)
     worker, _ = [machines.start_worker(address) for _ in range(2)]
     session = ("run", "--target", TARGET, "--time", "1h", "--corpus", str(tmp_path))
     process = machines.start("fuzz", *session, "--cluster", address)
-    wait_for(process, "FAILURE")
+    wait_for_line(process.stdout, "FAILURE")
     worker.send_signal(signal.SIGSTOP)
     process.terminate()
-    # Dask would wait for five minutes.
-    printed, _ = process.communicate(timeout=120)
+    printed, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == UNFINISHED_MISMATCH, printed
 
 
@@ -155,9 +166,9 @@ def test_a_session_survives_a_machine_that_is_lost(
     workers = [machines.start_worker(address) for _ in range(2)]
     corpus = tmp_path / "corpus"
     session = machines.start("fuzz", *SESSION, str(corpus), "--cluster", address)
-    wait_for(session, "found 1: ")
+    wait_for_line(session.stdout, "found 1: ")
     workers[0].kill()
-    session.communicate()
+    end_of(session)
     assert session.returncode == MISMATCH
     assert left_in(corpus) == alone
 
@@ -170,13 +181,13 @@ def test_a_session_survives_a_scheduler_that_restarts(
     workers = [machines.start_worker(address) for _ in range(2)]
     corpus = tmp_path / "corpus"
     session = machines.start("fuzz", *SESSION, str(corpus), "--cluster", address)
-    wait_for(session, "found 1: ")
+    wait_for_line(session.stdout, "found 1: ")
     scheduler.kill()
     for worker in workers:  # They end without a scheduler.
-        worker.wait()
+        worker.wait(PATIENCE_SECONDS)
     assert machines.start_scheduler(port=address.rpartition(":")[2])[1] == address
     machines.start_worker(address)
-    printed, _ = session.communicate()
+    printed = end_of(session)
     assert (session.returncode, "is lost" in printed) == (MISMATCH, False)
     assert left_in(corpus) == alone
 
@@ -199,7 +210,7 @@ def test_a_worker_without_the_target_s_program_or_gcfuzz_gets_no_chunk(
     plan = ("--command", program.name, "--seed", "1", "--actions", "300")
     corpus = ("--corpus", str(tmp_path))
     session = machines.start("fuzz", "run", *plan, *corpus, "--cluster", address, **able)
-    printed, _ = session.communicate()
+    printed = end_of(session)
     assert session.returncode == CLEAN, printed
     assert printed.startswith(f"gcfuzz: target process --command {program.name}, engine random, ")
     assert "workers 1, budget 300 actions" in printed
@@ -215,9 +226,9 @@ def test_a_session_waits_for_the_first_worker_of_its_scheduler(
     scheduler, address = machines.start_scheduler()
     plan = ("--target", "reference", "--seed", "1", "--actions", "300", "--corpus", str(tmp_path))
     session = machines.start("fuzz", "run", *plan, "--cluster", address)
-    wait_for(scheduler, "Receive client connection")
+    wait_for_line(scheduler.stdout, "Receive client connection")
     machines.start_worker(address)
-    printed, _ = session.communicate()
+    printed = end_of(session)
     assert session.returncode == CLEAN, printed
 
 
@@ -226,7 +237,12 @@ def test_a_cluster_with_tls_needs_a_certificate(machines: Machines, tmp_path: Pa
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
     made = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), *names)
-    subprocess.run(["openssl", *made, "-out", str(certificate)], check=True, capture_output=True)
+    subprocess.run(
+        ["openssl", *made, "-out", str(certificate)],
+        check=True,
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+    )
     tls = {"CA_FILE": certificate}
     for who in ("SCHEDULER", "WORKER", "CLIENT"):
         tls |= {f"{who}__CERT": certificate, f"{who}__KEY": key}
@@ -238,7 +254,7 @@ def test_a_cluster_with_tls_needs_a_certificate(machines: Machines, tmp_path: Pa
     ended = []
     for environment in (with_tls, {}):
         session = machines.start("fuzz", "run", *plan, "--cluster", address, **environment)
-        printed, _ = session.communicate()
+        printed = end_of(session)
         ended.append((session.returncode, "see `gcfuzz help scale`" in printed))
     assert ended == [(CLEAN, False), (BAD_INPUT, True)]
 
@@ -284,7 +300,7 @@ def test_a_process_that_ended_without_a_task_is_replaced(plan: Plan) -> None:
     run_task(plan, Search(plan.chunk(0)))
     [process] = processes()
     process.process.kill()
-    process.process.wait()
+    process.process.wait(PATIENCE_SECONDS)
     assert isinstance(run_task(plan, Search(plan.chunk(1)))[-1], Searched)
 
 
@@ -292,7 +308,7 @@ def test_a_process_without_messages_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(dask_tasks, "IDLE_SECONDS", 0.01)
     ours, theirs = socket.socketpair()
     with ours, PatientConnection(theirs.detach()) as connection, pytest.raises(EOFError):
-        connection.recv()
+        waited_for(connection.recv, "the end")
 
 
 def test_a_program_gets_the_environment_of_the_worker(plan: Plan, tmp_path: Path) -> None:
@@ -308,10 +324,11 @@ def test_a_program_gets_the_environment_of_the_worker(plan: Plan, tmp_path: Path
 def test_a_search_that_is_cut_off_has_its_failures(plan: Plan) -> None:
     with ThreadPoolExecutor() as threads:
         answers = threads.submit(run_task, plan, Search(Chunk(0, 10**6)))
-        while not any(any(each.folder.iterdir()) for each in processes()):
-            time.sleep(0.01)
+        wait_until(
+            lambda: any(any(each.folder.iterdir()) for each in processes()), "a saved failure"
+        )
         dask_tasks.cut_tasks(plan.token, Search)
-        *failures, end = answers.result()
+        *failures, end = answers.result(PATIENCE_SECONDS)
     assert failures
     assert isinstance(end, Searched)
     assert not end.is_whole
@@ -335,6 +352,7 @@ def test_a_killed_worker_leaves_no_folder(unmeasured: dict[str, str]) -> None:
         env=unmeasured,
         capture_output=True,  # This waits for the process of its task, too.
         text=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert ran.returncode == -signal.SIGKILL
     assert not Path(ran.stdout.strip()).exists()
@@ -489,6 +507,16 @@ def test_an_illegal_number_of_workers_is_bad_input(plan: Plan) -> None:
 # A worker, to a session.
 
 
+def message_of(worker: DaskWorker) -> Message:
+    """Its next message."""
+    message: Message = waited_for(worker.connection.recv, "a message of the worker")
+    return message
+
+
+def wait_for_end(worker: DaskWorker) -> None:
+    wait_until(lambda: not worker.thread.is_alive(), "the end of the worker")
+
+
 @pytest.mark.slow
 def test_progress_and_failures_come_before_the_end_of_a_task(
     plan: Plan, machines: Machines
@@ -500,12 +528,12 @@ def test_progress_and_failures_come_before_the_end_of_a_task(
         worker.give(Search(Chunk(0, 10**9)))
         messages: list[Message] = []
         while not {SavedFailure, SessionTotals} <= {*map(type, messages)}:
-            messages.append(worker.connection.recv())
+            messages.append(message_of(worker))
         worker.cut()
         while not isinstance(messages[-1], Searched):
-            messages.append(worker.connection.recv())
+            messages.append(message_of(worker))
         worker.dismiss()
-        worker.join()
+        wait_for_end(worker)
     paths = [each.path for each in messages if isinstance(each, SavedFailure)]
     assert all(path is not None and path.exists() for path in paths)
     assert len({*paths}) == len(paths)
@@ -542,7 +570,7 @@ class Stuck(Late):
 
     def able(self) -> list[str]:
         self.is_asked.set()
-        self.answers.wait()
+        self.answers.wait(PATIENCE_SECONDS)
         raise OSError
 
 
@@ -576,9 +604,9 @@ def test_a_task_waits_until_there_is_a_worker(plan: Plan, start: Start) -> None:
     late.done.set_result([ENDED])
     worker = start(late)
     worker.give(Search(plan.chunk(0)))
-    messages = [worker.connection.recv() for _ in range(3)]
+    messages = [message_of(worker) for _ in range(3)]
     worker.dismiss()
-    worker.join()
+    wait_for_end(worker)
     assert [*map(type, messages)] == [Candidates, Candidates, Searched]
     assert worker.how_it_ended == "it ended"
 
@@ -586,7 +614,7 @@ def test_a_task_waits_until_there_is_a_worker(plan: Plan, start: Start) -> None:
 def test_a_worker_without_a_task_can_be_killed(start: Start) -> None:
     worker = start(Late())
     worker.kill()
-    Thread.join(worker.thread)
+    wait_for_end(worker)
 
 
 def test_a_killed_worker_whose_scheduler_is_gone_is_not_waited_for(
@@ -595,9 +623,9 @@ def test_a_killed_worker_whose_scheduler_is_gone_is_not_waited_for(
     stuck = Stuck()
     worker = start(stuck)
     worker.give(Search(plan.chunk(0)))
-    stuck.is_asked.wait()
+    assert stuck.is_asked.wait(PATIENCE_SECONDS)
     worker.kill()
-    worker.join()
+    waited_for(worker.join, "the session to leave the worker alone")
     assert worker.thread.is_alive()
     stuck.answers.set()
 
@@ -609,10 +637,10 @@ def test_a_task_that_was_repeated_with_fewer_answers_ends(plan: Plan, start: Sta
     late.inbox.put((0, pickle.dumps(failure)))
     worker = start(late)
     worker.give(Search(plan.chunk(9)))
-    messages = [worker.connection.recv(), worker.connection.recv()]
+    messages = [message_of(worker), message_of(worker)]
     late.done.set_result([ENDED])
     while not isinstance(messages[-1], Searched):
-        messages.append(worker.connection.recv())
+        messages.append(message_of(worker))
     assert [type(each) for each in messages if not isinstance(each, Candidates)] == [
         SavedFailure,
         Searched,
@@ -622,5 +650,5 @@ def test_a_task_that_was_repeated_with_fewer_answers_ends(plan: Plan, start: Sta
 def test_a_lost_task_has_a_reason_of_one_line(plan: Plan, start: Start) -> None:
     worker = start(Failing())
     worker.give(Search(plan.chunk(0)))
-    worker.join()
+    wait_for_end(worker)
     assert worker.how_it_ended == "it is lost"

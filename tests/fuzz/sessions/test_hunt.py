@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+from waiting import is_gone, killed_at_end, wait_until
 
 import fuzz
 from fuzz.run import Failure
@@ -96,13 +96,16 @@ def test_two_output_formats_are_bad_input(capsys: pytest.CaptureFixture[str]) ->
 def test_no_worker_outlives_a_killed_hunt() -> None:
     command = [sys.executable, "-m", "fuzz", "bugs", "--engine", "stateful", "--workers", "2"]
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
-    parent = psutil.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    while len(workers := parent.children()) < 3:  # Two, and the resource tracker.
-        time.sleep(0.05)
-    parent.kill()
-    parent.wait()
-    gone, _ = psutil.wait_procs(workers)
-    assert len(gone) == len(workers)
+    parent = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    workers: list[psutil.Process] = []
+
+    def are_there() -> bool:
+        workers[:] = psutil.Process(parent.pid).children()
+        return len(workers) >= 3  # Two, and the resource tracker.
+
+    with killed_at_end(parent):
+        wait_until(are_there, "the workers", parent)
+    wait_until(lambda: all(map(is_gone, workers)), "the end of the workers")
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 import psutil
 import pytest
+from waiting import PATIENCE_SECONDS, waited_for
 
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.record import ACTIONS as ACTIONS_DONE
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 ACTIONS = 60_000
-PATIENCE_SECONDS = 5.0
+SILENCE_SECONDS = 5.0
 DONE_BEFORE_DEATH = 40
 
 
@@ -51,7 +52,7 @@ def session_that_loses_workers(plan: Plan, number: signal.Signals, times: int) -
         Session(plan, [events.append]).run()
     finally:
         over.set()
-        signaller.join()
+        signaller.join(PATIENCE_SECONDS)
     return events
 
 
@@ -73,7 +74,7 @@ def plan(tmp_path: Path) -> Plan:
 def test_a_worker_that_hangs_is_ended_and_its_chunk_run_again(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.sessions.pool.SILENCE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr("fuzz.sessions.pool.SILENCE_SECONDS", SILENCE_SECONDS)
     events = session_that_loses_workers(plan, signal.SIGSTOP, 1)
     assert {*how_they_died(events)} == {"silent for 5 s, and ended"}
     assert last(events).stop_reason == ACTIONS_DONE
@@ -115,7 +116,7 @@ def test_what_was_done_before_a_target_crashed_counts_once(
 
 def die_in_the_second_chunk(plan: Plan, connection: Connection) -> None:
     """A worker's main function."""
-    while (task := connection.recv()) is not None:
+    while (task := waited_for(connection.recv, "a task")) is not None:
         if task.chunk.index == 1:
             connection.send(SessionTotals(actions=DONE_BEFORE_DEATH))
             os._exit(3)

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.metadata import version
@@ -20,8 +19,10 @@ from typing import Any
 import attrs
 import psutil
 import pytest
+from waiting import LONG_SECONDS, PATIENCE_SECONDS, is_gone, wait_until
 
 from fuzz.protocol import trace as traces
+from fuzz.sessions.pool import WorkerPool
 from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, _, UNFINISHED_MISMATCH = range(6)
@@ -96,8 +97,14 @@ def test_the_summary_has_the_versions_and_the_commit(
     monkeypatch.chdir(tmp_path)
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "a"]):
-        subprocess.run([*git, *command], check=True)
-    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+        subprocess.run([*git, *command], check=True, timeout=PATIENCE_SECONDS)
+    head = subprocess.run(
+        [*git, "rev-parse", "HEAD"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )
     [timing] = run(tmp_path, "--actions", "1").summary["timing"]
     versions = {"gcfuzz": version("gcfuzz"), "python": platform.python_version()}
     assert timing["versions"] == {**versions, "commit": head.stdout.strip()}
@@ -228,18 +235,25 @@ class Running:
             workers[:] = [each for each in parent.children() if is_worker(each)]
             return len(workers) == count
 
-        wait_until(are_there)
+        wait_until(are_there, f"{count} workers", self.process)
         return sorted(workers, key=lambda worker: worker.pid)
 
     def searching_workers(self, count: int = 1, engine: str = "random") -> list[psutil.Process]:
         """The same once all of them search."""
         workers, seconds = self.workers(count), SEARCHING_SECONDS[engine]
-        wait_until(lambda: all(worker.cpu_times().user > seconds for worker in workers))
+        wait_until(
+            lambda: all(worker.cpu_times().user > seconds for worker in workers), "the search"
+        )
         return workers
+
+    def wait_for_failure(self) -> None:
+        """Wait until a failure is on disk."""
+        corpus = self.folder / "corpus"
+        wait_until(lambda: any(corpus.glob("*.jsonl")), "a saved failure", self.process)
 
     def end(self) -> int:
         """Wait for the end; the exit code."""
-        return self.process.wait()
+        return self.process.wait(LONG_SECONDS)
 
     @property
     def summary(self) -> Summary:
@@ -254,24 +268,11 @@ class Running:
 Start = Callable[..., Running]
 
 
-def wait_until(happens: Callable[[], bool]) -> None:
-    while not happens():
-        time.sleep(0.01)
-
-
 def is_worker(process: psutil.Process) -> bool:
     """Whether it leads a POSIX session, as workers do, and has not just ended."""
     with suppress(ProcessLookupError):
         return os.getsid(process.pid) == process.pid and not is_gone(process)
     return False
-
-
-def is_gone(process: psutil.Process) -> bool:
-    """Whether a process has ended. Without a parent that waits it stays as a zombie."""
-    try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 @pytest.fixture
@@ -299,7 +300,7 @@ def start(tmp_path: Path, unmeasured: dict[str, str]) -> Iterator[Start]:
     for each in started:
         with suppress(ProcessLookupError):
             os.killpg(each.process.pid, signal.SIGKILL)
-        each.process.wait()
+        each.process.wait(PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -326,7 +327,8 @@ def test_ctrl_c_while_the_workers_start_shows_no_traceback(start: Start) -> None
 def test_a_worker_that_is_killed_is_named_and_the_session_goes_on(start: Start) -> None:
     session = start("--time", "1h", "--workers", "2")
     session.searching_workers(2)[1].kill()
-    wait_until(lambda: "worker 1 died (exit code -9)" in session.printed)
+    death = "worker 1 died (exit code -9)"
+    wait_until(lambda: death in session.printed, death, session.process)
     session.process.send_signal(signal.SIGINT)
     session.end()
     assert session.summary["stop_reason"] == "interrupted"
@@ -335,32 +337,40 @@ def test_a_worker_that_is_killed_is_named_and_the_session_goes_on(start: Start) 
 def test_failures_survive_an_interrupt_and_killed_workers(start: Start) -> None:
     session = start("--time", "1h", "--workers", "2", "--target", PLANTED)
     workers = session.searching_workers(2)
-    wait_until(lambda: any((session.folder / "corpus").glob("*.jsonl")))
+    session.wait_for_failure()
     for worker in workers:
         worker.kill()
-    wait_until(lambda: session.printed.count("(exit code -9)") == 2)
+    wait_until(lambda: session.printed.count("(exit code -9)") == 2, "two deaths", session.process)
     session.process.send_signal(signal.SIGINT)
     assert session.end() == UNFINISHED_MISMATCH
     assert session.summary["failures"]
 
 
 def test_no_worker_outlives_its_killed_parent_or_reports_it(start: Start) -> None:
-    session = start("--time", "60s", "--workers", "3", "--target", PLANTED)
+    session = start("--time", "1h", "--workers", "3", "--target", PLANTED)
     workers = session.searching_workers(3)
     session.process.kill()
-    session.process.wait()
-    wait_until(lambda: all(map(is_gone, workers)))
+    session.process.wait(PATIENCE_SECONDS)
+    wait_until(lambda: all(map(is_gone, workers)), "the end of the workers")
     assert "Traceback" not in session.printed
 
 
-def test_failures_that_cannot_be_saved_are_printed_and_the_session_fails(start: Start) -> None:
-    session = start("--actions", "20000", "--target", PLANTED)
-    session.workers()
-    (session.folder / "corpus").rename(session.folder / "elsewhere")
-    assert session.end() == BAD_INPUT
-    assert "FAILURE 1: sampling / samples" in session.printed
-    assert '{"gcfuzz": 2, "target": "reference+one-sample-per-object"' in session.printed
-    assert "corpus: not all failures could be saved there" in session.printed
+def test_failures_that_cannot_be_saved_are_printed_and_the_session_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, start_workers = tmp_path / "corpus", WorkerPool.start
+
+    def start_without_corpus(pool: WorkerPool, count: int) -> None:
+        corpus.rename(tmp_path / "elsewhere")
+        start_workers(pool, count)
+
+    monkeypatch.setattr(WorkerPool, "start", start_without_corpus)
+    options = ["--actions", "20000", "--target", PLANTED]
+    assert run_command_line(["run", "--corpus", str(corpus), *options]) == BAD_INPUT
+    printed = capsys.readouterr()
+    assert "FAILURE 1: sampling / samples" in printed.out
+    assert '{"gcfuzz": 2, "target": "reference+one-sample-per-object"' in printed.out
+    assert "corpus: not all failures could be saved there" in printed.err
 
 
 def test_sessions_may_share_a_corpus(start: Start) -> None:
@@ -383,7 +393,10 @@ def test_a_session_leaves_only_the_traces_that_it_reports(start: Start) -> None:
 
 def test_the_failures_of_a_killed_session_are_on_disk(start: Start) -> None:
     session = start("--time", "1h", "--target", PLANTED)
-    session.searching_workers()
+    workers = session.workers()
+    session.wait_for_failure()
     os.killpg(session.process.pid, signal.SIGKILL)
-    session.process.wait()
+    session.process.wait(PATIENCE_SECONDS)
+    # They may be saving other failures.
+    wait_until(lambda: all(map(is_gone, workers)), "the end of the workers")
     assert run_command_line(["replay", str(session.folder / "corpus")]) == MISMATCH

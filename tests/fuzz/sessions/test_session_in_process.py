@@ -16,6 +16,7 @@ from pathlib import Path
 import attrs
 import psutil
 import pytest
+from waiting import PATIENCE_SECONDS
 
 from fuzz.problems import HarnessError
 from fuzz.protocol.lines import to_line, unstructured
@@ -108,13 +109,13 @@ def test_a_signal_that_was_ignored_before_stays_ignored(plan: Plan) -> None:
 
 def test_with_another_thread_a_worker_is_not_a_fork(plan: Plan) -> None:
     over = threading.Event()
-    thread = threading.Thread(target=over.wait)
+    thread = threading.Thread(target=over.wait, args=(PATIENCE_SECONDS,))
     thread.start()
     worker = LocalWorker(plan, 0)
     over.set()
-    thread.join()
+    thread.join(PATIENCE_SECONDS)
     worker.dismiss()
-    worker.join()
+    worker.join(PATIENCE_SECONDS)
     worker.connection.close()
     assert isinstance(worker.process, SpawnProcess)
     assert worker.process.exitcode == 0
@@ -255,7 +256,7 @@ MANY_BUGS = "reference+large-objects-uncounted+stale-limit-after-large+sample-on
 @pytest.mark.parametrize("workers", [1, 2])
 def test_with_x_a_session_of_time_reduces_only_the_first_failure(plan: Plan, workers: int) -> None:
     events: list[Event] = []
-    of_time = attrs.evolve(plan, target=MANY_BUGS, actions=None, seconds=60.0, workers=workers)
+    of_time = attrs.evolve(plan, target=MANY_BUGS, actions=None, seconds=3600.0, workers=workers)
     finished = run(attrs.evolve(of_time, failures_max=1), events.append)
     assert sum(isinstance(event, FailureFound) for event in events) == 1
     assert [saved.reproduced for saved in finished.failures] == [True]

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.remote_connection import RemoteConnection
 from selenium.webdriver.remote.webelement import WebElement
+from waiting import PATIENCE_SECONDS
 
 TOO_WIDE = """
 return [...document.querySelectorAll("html, body, body *:not(svg *)")]
@@ -41,6 +43,8 @@ def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     ):
         options.add_argument(argument)
     browser = Chrome(options=options, service=ChromeService(driver))
+    assert isinstance(browser.command_executor, RemoteConnection)
+    browser.command_executor.client_config.timeout = PATIENCE_SECONDS
     yield browser
     browser.quit()
 
@@ -58,7 +62,8 @@ class Viewer:
         self._chrome.execute_script(f"location.hash = '{fragment}'")
 
     def fragment(self) -> str:
-        return self._chrome.current_url.partition("#")[2]
+        # The browser itself hears of it later.
+        return str(self.run("return location.hash")).removeprefix("#")
 
     def press(self, *keys: str) -> None:
         self._chrome.find_element(By.TAG_NAME, "body").send_keys(*keys)

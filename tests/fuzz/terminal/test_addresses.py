@@ -8,15 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import fsspec  # type: ignore[import-untyped]  # It has no types.
 import pytest
+from waiting import LONG_SECONDS, PATIENCE_SECONDS, killed_at_end, wait_for_line, wait_until
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
@@ -119,8 +119,12 @@ def test_a_failure_is_shown_when_it_is_at_the_address(
 
     listener = copy.before(listen)
     listener(event)
-    while not shown:
+
+    def is_shown() -> bool:
         listener(PROGRESS)
+        return bool(shown)
+
+    wait_until(is_shown, "the failure")
     assert shown == [{"/night/failure.jsonl", "/night/failure.log"}, {f"{ADDRESS}/failure.jsonl"}]
 
 
@@ -157,7 +161,8 @@ def test_a_file_that_cannot_be_uploaded_stays_and_is_named(
 class Store:
     """An S3 server with a bucket, at a port that stays the same."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], stack: ExitStack) -> None:
+        self._stack = stack
         with socket.create_server(("127.0.0.1", 0)) as server:
             self._port = server.getsockname()[1]
         keys = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "a-test")
@@ -173,39 +178,34 @@ class Store:
             stderr=subprocess.PIPE,
             text=True,
         )
-        assert self.process.stderr is not None
-        assert any("Running on" in line for line in self.process.stderr)
+        self._stack.enter_context(killed_at_end(self.process))
+        wait_for_line(self.process.stderr, "Running on")
         request = Request(f"http://127.0.0.1:{self._port}/bucket", method="PUT")
-        urlopen(request).close()
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.communicate()
+        urlopen(request, timeout=PATIENCE_SECONDS).close()
 
     def start_session(self, *options: str) -> subprocess.Popen[str]:
         """A session that saves its failures in the bucket."""
         command = ["run", "--target", BUGGY, "--seed", "3", "--corpus", "s3://bucket/night"]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "fuzz", *command, *options],
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
+        return self._stack.enter_context(killed_at_end(process))
 
     def session(self, *options: str) -> subprocess.Popen[str]:
         """The same, when it has fetched what is there."""
         process = self.start_session(*options)
-        assert process.stdout is not None
-        assert any("self-check" in line for line in process.stdout)
+        wait_for_line(process.stdout, "self-check")
         return process
 
 
 @pytest.fixture
 def store(unmeasured: dict[str, str]) -> Iterator[Store]:
-    store = Store(unmeasured)
-    yield store
-    store.end()
+    with ExitStack() as stack:
+        yield Store(unmeasured, stack)
 
 
 @pytest.mark.slow
@@ -215,10 +215,9 @@ def test_a_session_ends_while_its_store_is_stopped_and_names_what_is_not_there(
     store.environment["TMPDIR"] = str(tmp_path)
     session = store.session("--time", "1h")
     store.process.send_signal(signal.SIGSTOP)
-    assert session.stdout is not None
-    assert any("replay    gcfuzz replay /" in line for line in session.stdout)
+    wait_for_line(session.stdout, "replay    gcfuzz replay /")
     session.terminate()
-    printed, _ = session.communicate()
+    printed, _ = session.communicate(timeout=PATIENCE_SECONDS)
     assert session.returncode == BAD_INPUT, printed
     [folder] = tmp_path.glob("gcfuzz-corpus-*")
     assert f"the files that are not there are in {folder}" in printed
@@ -232,11 +231,10 @@ def test_a_session_ends_while_it_fetches_from_a_stopped_store_and_leaves_nothing
     store.environment["TMPDIR"] = str(tmp_path)
     store.process.send_signal(signal.SIGSTOP)
     session = store.start_session("--time", "1h")
-    while not [*tmp_path.glob("gcfuzz-corpus-*")]:  # It fetches from now on.
-        assert session.poll() is None
-        time.sleep(0.05)
+    # It fetches from then on.
+    wait_until(lambda: [*tmp_path.glob("gcfuzz-corpus-*")], "a local copy", session)
     session.terminate()
-    printed, _ = session.communicate()
+    printed, _ = session.communicate(timeout=PATIENCE_SECONDS)
     assert (session.returncode, printed.strip()) == (INCONCLUSIVE, "gcfuzz: interrupted")
     assert [*tmp_path.iterdir()] == []
 
@@ -254,9 +252,10 @@ def test_a_store_that_does_not_answer_is_not_waited_for_forever(
 @pytest.mark.slow
 def test_a_store_that_is_killed_and_comes_back_has_all_failures(store: Store) -> None:
     session = store.session("--actions", "3000")
-    store.end()
+    store.process.kill()
+    store.process.wait(PATIENCE_SECONDS)
     store.start()
-    printed, _ = session.communicate()
+    printed, _ = session.communicate(timeout=LONG_SECONDS)
     assert session.returncode == MISMATCH, printed
     replayed = subprocess.run(
         [sys.executable, "-m", "fuzz", "replay", "s3://bucket/night"],
@@ -264,6 +263,7 @@ def test_a_store_that_is_killed_and_comes_back_has_all_failures(store: Store) ->
         capture_output=True,
         text=True,
         check=False,
+        timeout=PATIENCE_SECONDS,
     )
     found = {*re.findall(r"replay    gcfuzz replay s3://bucket/night/(\S+)", printed)}
     assert found

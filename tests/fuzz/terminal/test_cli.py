@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 import pytest
+from waiting import PATIENCE_SECONDS
 
 import fuzz
 from fuzz.protocol.trace import Trace, dumps
@@ -65,7 +66,7 @@ def run_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
     command = [sys.executable, "-m", "fuzz", *arguments]
     done: subprocess.CompletedProcess[str] = subprocess.run(
-        command, env=environment, check=False, text=True, **options
+        command, env=environment, check=False, text=True, **options, timeout=PATIENCE_SECONDS
     )
     return done
 
@@ -393,7 +394,12 @@ def test_too_few_open_files_get_one_line(command: str) -> None:
     script = f"ulimit -n 8; exec {sys.executable} -m fuzz {command}"
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
     ran = subprocess.run(
-        ["sh", "-c", script], env=environment, check=False, capture_output=True, text=True
+        ["sh", "-c", script],
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert ran.returncode == BAD_INPUT, ran.stderr
     assert re.fullmatch(r"gcfuzz: .*Too many open files.*\n", ran.stderr)

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 import pytest
 from selenium.webdriver import Keys
+from waiting import wait_until
 
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol.actions import CheckHeap
@@ -446,7 +447,7 @@ def test_keys_buttons_actions_and_the_address_change_the_step(viewer: Any, show:
         steps.append(viewer.find("#position").text)
     assert steps == [f"step {number} of 3" for number in (2, 3, 2, 1, 3)]
     viewer.address("#2")
-    assert current(viewer) == "allocate_node number=7"
+    wait_until(lambda: current(viewer) == "allocate_node number=7", "the page to follow")
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 from fuzz.plain import cut, plain, shell_words
 
@@ -43,5 +44,7 @@ def test_text_that_becomes_too_long_is_cut_as_well() -> None:
 def test_a_shell_reads_the_same_word(word: str) -> None:
     printed = shell_words(["printf", "%s", word])
     assert printed.isprintable()
-    done = subprocess.run(["bash", "-c", printed], check=True, capture_output=True)
+    done = subprocess.run(
+        ["bash", "-c", printed], check=True, capture_output=True, timeout=PATIENCE_SECONDS
+    )
     assert done.stdout == word.encode(errors="surrogateescape")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
+from waiting import PATIENCE_SECONDS, wait_until
 
 import fuzz
 from fuzz.drawing.probes import probes_for
@@ -188,7 +189,14 @@ def test_a_session_that_reaches_all_probes_prints_that(capsys: pytest.CaptureFix
 @pytest.mark.slow
 def test_a_file_gets_no_escape_codes() -> None:
     command = [sys.executable, "-m", "fuzz", *SESSION, *PLANTED]
-    ran = subprocess.run(command, env=environment(), check=False, capture_output=True, text=True)
+    ran = subprocess.run(
+        command,
+        env=environment(),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )
     assert ran.returncode == MISMATCH
     assert ESCAPE not in ran.stdout + ran.stderr
     assert "\r" not in ran.stdout
@@ -198,7 +206,9 @@ def test_a_file_gets_no_escape_codes() -> None:
 def test_an_output_without_unicode_gets_the_report_too() -> None:
     ascii_only = {**environment(), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     command = [sys.executable, "-m", "fuzz", *REPLAY]
-    ran = subprocess.run(command, env=ascii_only, check=False, capture_output=True)
+    ran = subprocess.run(
+        command, env=ascii_only, check=False, capture_output=True, timeout=PATIENCE_SECONDS
+    )
     assert ran.returncode == MISMATCH
     assert b"0 passed, 1 failed" in ran.stdout
 
@@ -212,9 +222,10 @@ def test_a_terminal_shows_a_live_line_of_eighty_columns(tmp_path: Path) -> None:
         env=environment(),
         dimensions=(LINES, COLUMNS),
         encoding="utf-8",
-        timeout=None,
+        timeout=PATIENCE_SECONDS,
     )
     child.expect(pexpect.EOF)
+    wait_until(lambda: not child.isalive(), "the end of the program")
     child.close()
     assert child.exitstatus == CLEAN
     screen = str(child.before)

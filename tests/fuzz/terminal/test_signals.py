@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 from fuzz.terminal.cli import run_command_line
 
@@ -35,7 +36,12 @@ def signalled(
     """Run the command, with a signal during its imports."""
     program = WHILE_IMPORTING.format(number=int(number), before=before)
     return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=unmeasured, check=False
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=unmeasured,
+        check=False,
+        timeout=PATIENCE_SECONDS,
     )
 
 
@@ -79,5 +85,6 @@ def test_an_interrupt_while_an_object_is_freed_is_not_lost(unmeasured: dict[str,
         check=False,
         stderr=subprocess.DEVNULL,
         env=unmeasured,
+        timeout=PATIENCE_SECONDS,
     )
     assert ran.returncode == -signal.SIGINT

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 import fuzz
 from fuzz.plain import shell_word
@@ -123,6 +124,7 @@ def test_a_reader_that_leaves_does_not_change_how_a_command_ends(
             check=False,
             stdout=theirs,
             stderr=theirs,
+            timeout=PATIENCE_SECONDS,
         )
     finally:
         os.close(theirs)
@@ -144,6 +146,7 @@ def ran_by_a_shell(folder: Path, command: str, before: str = "") -> tuple[int, s
         check=False,
         stderr=subprocess.PIPE,
         text=True,
+        timeout=PATIENCE_SECONDS,
     )
     return ran.returncode, ran.stderr
 

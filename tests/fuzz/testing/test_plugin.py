@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from waiting import LONG_SECONDS
 
 import fuzz
 import gcfuzz
@@ -68,6 +69,7 @@ class Project:
             check=False,
             capture_output=True,
             text=True,
+            timeout=LONG_SECONDS,
         )
 
     def test(self, *options: str) -> Ran:
@@ -150,7 +152,7 @@ def test_with_a_time_the_random_engine_searches_and_an_empty_corpus_is_skipped(
     project: Project,
 ) -> None:
     project.write("test_mine.py", PLANTED + REPLAYING)
-    output = project.test("--gcfuzz-time", "20s").stdout
+    output = project.test("--gcfuzz-time", "10m").stdout
     assert "found     by the random engine" in output
     assert "1 failed, 1 skipped" in output
 
@@ -212,6 +214,7 @@ def test_the_command_names_a_folder_that_hides_the_package(hiding: Project) -> N
         check=False,
         capture_output=True,
         text=True,
+        timeout=LONG_SECONDS,
     )
     assert ran.returncode == gcfuzz.BAD_INPUT
     assert ran.stderr.count("\n") == 1
