@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from target_helpers import installed
+from waiting import LONG_SECONDS
 
 import fuzz
 
@@ -50,6 +51,7 @@ def printed_by(*arguments: str) -> str:
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), "COLUMNS": "200"},
+        timeout=LONG_SECONDS,
     )
     return ran.stdout
 

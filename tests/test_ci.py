@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 import fuzz
 from fuzz.sessions.failure_history import NAME, read
@@ -32,6 +33,7 @@ def test_ci_reports_all_that_is_missing_before_it_runs_anything(tmp_path: Path) 
         check=False,
         capture_output=True,
         text=True,
+        timeout=PATIENCE_SECONDS,
     )
     needs = [line.partition(": needs ")[2] for line in ran.stderr.splitlines()]
     assert ran.returncode == BAD_INPUT
@@ -70,6 +72,7 @@ def ran_script(folder: Path, name: str, *arguments: str) -> subprocess.Completed
         check=False,
         capture_output=True,
         text=True,
+        timeout=PATIENCE_SECONDS,
     )
 
 

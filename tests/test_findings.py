@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from waiting import LONG_SECONDS
 
 from fuzz.problems import BadInputError
 from fuzz.targets.allocators.stock_library import load
@@ -91,6 +92,7 @@ def run(
         cwd=folder,
         # RPython leaves files in the temporary folder.
         env={**os.environ, "TMPDIR": str(folder), **(variables or {})},
+        timeout=LONG_SECONDS,
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -208,7 +210,9 @@ def test_ocaml_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
 def test_a_profiler_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     python = os.environ.get("GCFUZZ_PROFILERS", sys.executable)
     look = "from importlib.util import find_spec as f; assert f('ddtrace') and f('scalene')"
-    if subprocess.run([python, "-c", look], check=False, capture_output=True).returncode:
+    if subprocess.run(
+        [python, "-c", look], check=False, capture_output=True, timeout=LONG_SECONDS
+    ).returncode:
         pytest.skip("pip install 'gcfuzz[python-profilers]'")
     command = command_of(page).replace("python3", shlex.quote(python))
     code, printed = run(reproducer_of(page), command, tmp_path)

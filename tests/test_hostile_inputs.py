@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import LONG_SECONDS
 
 import fuzz
 
@@ -31,6 +32,7 @@ def fuzz_inputs(*options: str, folder: Path | None = None) -> subprocess.Complet
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
+        timeout=LONG_SECONDS,
     )
 
 

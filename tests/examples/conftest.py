@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from waiting import PATIENCE_SECONDS
 
 import fuzz
 from fuzz.terminal.cli import run_command_line
@@ -48,7 +49,7 @@ def build(native: Path) -> Build:
     def make(bug: str = "", *, sanitized: bool = False) -> Path:
         goal = ["sanitized"] if sanitized else []
         planted = [f"BUG={bug}"] if bug else []
-        subprocess.run(["make", *goal, *planted], cwd=native, check=True)
+        subprocess.run(["make", *goal, *planted], cwd=native, check=True, timeout=PATIENCE_SECONDS)
         name = "-".join(["adapter", *[bug] * bool(bug), *goal])
         return native / "build" / name
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE_SECONDS, killed_at_end
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 
@@ -37,7 +38,9 @@ def in_lines(*lines: str) -> bytes:
 
 
 def talk(program: Path, lines: bytes) -> list[dict[str, Any]]:
-    ran = subprocess.run([program], input=lines, capture_output=True, check=True)
+    ran = subprocess.run(
+        [program], input=lines, capture_output=True, check=True, timeout=PATIENCE_SECONDS
+    )
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
@@ -68,7 +71,9 @@ def changed(native: Path, tmp_path: Path) -> Callable[[str, str], Path]:
         source, program = tmp_path / "changed.c", tmp_path / "changed"
         source.write_text("#include <stdio.h>\n" + code.replace(before, after))
         kit = [f"-I{native}", str(native / "gcfuzz_adapter.c")]
-        subprocess.run(["gcc", "-std=gnu11", *kit, source, "-o", program], check=True)
+        subprocess.run(
+            ["gcc", "-std=gnu11", *kit, source, "-o", program], check=True, timeout=PATIENCE_SECONDS
+        )
         return program
 
     return compiled
@@ -77,7 +82,9 @@ def changed(native: Path, tmp_path: Path) -> Callable[[str, str], Path]:
 def test_what_the_collector_prints_is_not_an_answer(changed: Callable[[str, str], Path]) -> None:
     program = changed("    period_bytes = period;", '    puts("on"); period_bytes = period;')
     lines = in_lines(HEADER_OF_SMALLEST, '{"do": "enable_sampling", "period_bytes": 8}')
-    ran = subprocess.run([program], input=lines, capture_output=True, check=True)
+    ran = subprocess.run(
+        [program], input=lines, capture_output=True, check=True, timeout=PATIENCE_SECONDS
+    )
     assert [json.loads(line) for line in ran.stdout.splitlines()][1:] == [{}]
     assert ran.stderr == b"on\n"
 
@@ -180,7 +187,9 @@ def test_a_truncated_last_line_gets_an_error(program: Path) -> None:
 
 
 def test_a_line_without_an_end_ends_the_program(program: Path) -> None:
-    ran = subprocess.run([program], input=b" " * 2**21, capture_output=True, check=False)
+    ran = subprocess.run(
+        [program], input=b" " * 2**21, capture_output=True, check=False, timeout=PATIENCE_SECONDS
+    )
     assert ran.returncode == 1
     assert b"a line without an end" in ran.stderr
 
@@ -188,11 +197,9 @@ def test_a_line_without_an_end_ends_the_program(program: Path) -> None:
 def test_lines_that_were_sent_ahead_are_answered_in_one_write(program: Path) -> None:
     # Each write to such a socket is one packet.
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with (
-        ours,
-        theirs,
-        subprocess.Popen([program], stdin=subprocess.PIPE, stdout=theirs.fileno()) as running,
-    ):
+    ours.settimeout(PATIENCE_SECONDS)
+    process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=theirs.fileno())
+    with ours, theirs, killed_at_end(process) as running:
         assert running.stdin
         running.stdin.write(in_lines(HEADER, NODE, NODE))
         running.stdin.flush()

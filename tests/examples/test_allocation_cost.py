@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import LONG_SECONDS
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 
@@ -22,7 +23,7 @@ Cost = Callable[..., int]
 def cost(need: Callable[..., None], native: Path) -> Cost:
     """The instructions of one allocation, from two runs of different lengths."""
     need("valgrind")
-    subprocess.run(["make", "benchmarks"], cwd=native, check=True)
+    subprocess.run(["make", "benchmarks"], cwd=native, check=True, timeout=LONG_SECONDS)
 
     def of_program(name: str, *period: str) -> int:
         program = native / "build" / name
@@ -35,7 +36,11 @@ def cost(need: Callable[..., None], native: Path) -> Cost:
 def instructions(program: Path, count: int, *period: str) -> int:
     callgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     ran = subprocess.run(
-        [*callgrind, program, str(count), *period], capture_output=True, text=True, check=True
+        [*callgrind, program, str(count), *period],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONG_SECONDS,
     )
     collected = re.search(r"Collected : (\d+)", ran.stderr)
     assert collected

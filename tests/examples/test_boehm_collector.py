@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 from fuzz.protocol import trace as traces
 from fuzz.terminal.cli import run_command_line
@@ -27,14 +28,16 @@ Session = Callable[..., tuple[int, list[dict[str, Any]]]]
 def build(native: Path) -> Callable[..., Path]:
     """Build the adapter in a copy, beside that of the kit; returns the program."""
     header = ["gcc", "-fsyntax-only", "-include", "gc/gc.h", "-x", "c", "/dev/null"]
-    if subprocess.run(header, stderr=subprocess.DEVNULL, check=False).returncode:
+    if subprocess.run(
+        header, stderr=subprocess.DEVNULL, check=False, timeout=PATIENCE_SECONDS
+    ).returncode:
         pytest.skip("apt-get install libgc-dev")
     folder = native.with_name("boehm")
     shutil.copytree(BOEHM, folder, ignore=shutil.ignore_patterns("build"))
 
     def make(bug: str = "") -> Path:
         planted = [f"BUG={bug}"] if bug else []
-        subprocess.run(["make", *planted], cwd=folder, check=True)
+        subprocess.run(["make", *planted], cwd=folder, check=True, timeout=PATIENCE_SECONDS)
         return folder / "build" / "-".join(["adapter", *[bug] * bool(bug)])
 
     return make
@@ -44,7 +47,10 @@ def build(native: Path) -> Callable[..., Path]:
 def at_one_place() -> Callable[[Path], str]:
     """Make the command that gives a program the same addresses each time."""
     probe = ["setarch", "-R", "true"]
-    if shutil.which(probe[0]) is None or subprocess.run(probe, check=False).returncode:
+    if (
+        shutil.which(probe[0]) is None
+        or subprocess.run(probe, check=False, timeout=PATIENCE_SECONDS).returncode
+    ):
         pytest.skip("setarch -R: apt-get install util-linux, and allow the call of personality(2)")
     return lambda program: f"setarch -R {program}"
 

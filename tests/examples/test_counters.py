@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 from fuzz.terminal.cli import run_command_line
 
@@ -38,7 +39,9 @@ def built(
     shutil.copy(ROOT / source, folder)
     if build:
         environment = os.environ | {"GOCACHE": str(folder / "cache")}
-        subprocess.run(shlex.split(build), cwd=folder, env=environment, check=True)
+        subprocess.run(
+            shlex.split(build), cwd=folder, env=environment, check=True, timeout=PATIENCE_SECONDS
+        )
     return folder, command
 
 
@@ -85,7 +88,12 @@ def test_the_off_by_one_is_found(counter: str, capsys: pytest.CaptureFixture[str
 def test_a_line_that_makes_no_sense_gets_an_error(counter: str) -> None:
     lines = "".join(f"{line}\n" for line in NONSENSE)
     ran = subprocess.run(
-        shlex.split(counter), input=lines, capture_output=True, text=True, check=True
+        shlex.split(counter),
+        input=lines,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_SECONDS,
     )
     answers = [json.loads(line) for line in ran.stdout.splitlines()]
     assert [list(answer) for answer in answers] == [["error"]] * len(NONSENSE)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 from fuzz.protocol.actions import ACTIONS
 
@@ -35,7 +36,9 @@ def program(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     warnings = ["-Wall", "-Wextra", "-Werror"]
     checked = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     subprocess.run(
-        ["gcc", "-std=c11", *warnings, *checked, f"-I{native}", "-o", built, *sources], check=True
+        ["gcc", "-std=c11", *warnings, *checked, f"-I{native}", "-o", built, *sources],
+        check=True,
+        timeout=PATIENCE_SECONDS,
     )
     return built
 
@@ -53,6 +56,7 @@ def talk(program: Path) -> Talk:
             capture_output=True,
             text=True,
             check=True,
+            timeout=PATIENCE_SECONDS,
         )
         return [json.loads(line) for line in ran.stdout.splitlines()], ran.stderr.splitlines()
 

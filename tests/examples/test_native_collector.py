@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 from fuzz.terminal.cli import run_command_line
 
@@ -81,7 +82,12 @@ def test_a_read_past_the_end_is_found_by_a_sanitizer(build: Build, session: Sess
 
 def test_every_bug_of_the_makefile_is_hunted_here(native: Path) -> None:
     listed = subprocess.run(
-        ["make", "-s", "bugs"], cwd=native, check=True, capture_output=True, text=True
+        ["make", "-s", "bugs"],
+        cwd=native,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert listed.stdout.split() == [*FOUND_BY, ONLY_SANITIZED]
 
@@ -94,7 +100,12 @@ def test_every_bug_of_the_makefile_has_a_switch_in_the_code(native: Path) -> Non
 
 def test_make_refuses_an_unknown_bug(native: Path) -> None:
     refused = subprocess.run(
-        ["make", "BUG=no-such-bug"], cwd=native, check=False, capture_output=True, text=True
+        ["make", "BUG=no-such-bug"],
+        cwd=native,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert refused.returncode
     assert "there is no bug no-such-bug" in refused.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import LONG_SECONDS
 
 from fuzz.protocol import trace as traces
 
@@ -39,7 +40,7 @@ def build(need: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -
 
     def make(bug: str = "", *options: str) -> Path:
         planted = [f"BUG={bug}"] if bug else []
-        subprocess.run(["make", *planted, *options], cwd=folder, check=True)
+        subprocess.run(["make", *planted, *options], cwd=folder, check=True, timeout=LONG_SECONDS)
         return folder / "build" / "-".join(["sampler", *[bug] * bool(bug)])
 
     return make
@@ -66,7 +67,12 @@ def test_the_sum_of_all_weights_is_about_the_allocated_bytes(build: Build, size_
     lines = ['{"gcfuzz": 2}', f'{{"do": "enable_sampling", "period_bytes": {period_bytes}}}']
     lines += [f'{{"do": "malloc", "size_bytes": {size_bytes}}}'] * blocks
     ran = subprocess.run(
-        build(), input="\n".join(lines), capture_output=True, text=True, check=True
+        build(),
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONG_SECONDS,
     )
     weights = [json.loads(line).get("weights", [0])[0] for line in ran.stdout.splitlines()[2:]]
     assert len(weights) == blocks
@@ -77,6 +83,11 @@ def test_the_sum_of_all_weights_is_about_the_allocated_bytes(build: Build, size_
 
 def test_every_bug_of_the_makefile_is_hunted_here() -> None:
     listed = subprocess.run(
-        ["make", "-s", "bugs"], cwd=FOLDER, check=True, capture_output=True, text=True
+        ["make", "-s", "bugs"],
+        cwd=FOLDER,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=LONG_SECONDS,
     )
     assert listed.stdout.split() == [*REDUCED]

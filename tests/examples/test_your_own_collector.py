@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 import fuzz
 
@@ -41,7 +42,7 @@ class Reader:
                 continue
             ran = subprocess.run(
                 command, shell=True, cwd=self.folder, env=self.environment, check=False,
-                capture_output=True, text=True,
+                capture_output=True, text=True, timeout=PATIENCE_SECONDS,
             )  # fmt: skip
             expected = int(exit_code[1]) if exit_code else 0
             assert ran.returncode == expected, f"{command}\n{ran.stdout}{ran.stderr}"

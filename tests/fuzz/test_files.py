@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 from fuzz.files import FILE_BYTES_MAX, check_writable, read_bytes, write_text
 from fuzz.problems import BadInputError
@@ -134,10 +135,10 @@ def test_a_pipe_is_written_to(command: list[str]) -> None:
     name = "pipe.json"
     os.mkfifo(name)
     read: list[str] = []
-    reader = threading.Thread(target=lambda: read.append(Path(name).read_text()))
+    reader = threading.Thread(target=lambda: read.append(Path(name).read_text()), daemon=True)
     reader.start()
     assert run(command, name) == CLEAN
-    reader.join()
+    reader.join(PATIENCE_SECONDS)
     assert Path(name).is_fifo()
     assert read[0]
 

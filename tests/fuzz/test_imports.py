@@ -14,6 +14,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 import fuzz
 import gcmodel
@@ -159,7 +160,12 @@ def loaded_by(statement: str, environment: Mapping[str, str] = os.environ) -> se
     path = {"PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
     command = [sys.executable, "-c", code]
     output = subprocess.run(
-        command, env={**environment, **path}, check=True, capture_output=True, text=True
+        command,
+        env={**environment, **path},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
     return set(output.stdout.splitlines()[-1].split())
 
@@ -299,7 +305,13 @@ def test_a_worker_of_a_session_imports_nothing_that_its_parent_has(
 ) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "fuzz", "run", "--actions", "1"]
     session = subprocess.run(
-        command, env=unmeasured, cwd=tmp_path, check=True, capture_output=True, text=True
+        command,
+        env=unmeasured,
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
     # Every process writes its imports there, also a new one.
     imported = [line.rpartition("|")[2].strip() for line in session.stderr.splitlines()]

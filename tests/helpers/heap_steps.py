@@ -8,6 +8,7 @@ SURVIVED, OUTSIDE_NURSERY = 1, 2
 """The flags of a report's entries."""
 SHORT = 7
 """The characters of a string of 32 bytes."""
+STEPS_MAX = 1000
 
 
 def allocate_dead_nodes(heap: Heap, count: int) -> None:
@@ -43,8 +44,11 @@ def sample_point_of(heap: Heap) -> int:
 
 
 def step_until(heap: Heap, state: State) -> None:
-    while heap.major.state is not state:
+    for _ in range(STEPS_MAX):
+        if heap.major.state is state:
+            return
         heap.collect_step()
+    raise AssertionError(f"{heap.major.state} after {STEPS_MAX} steps")
 
 
 def finish_cycle(heap: Heap) -> None:

@@ -56,7 +56,7 @@ def hang() -> None:
 
 
 def hang_with_child() -> None:
-    subprocess.run(SLEEP, check=False)
+    subprocess.run(SLEEP, check=False, timeout=600)
 
 
 def take_memory() -> None:
@@ -72,7 +72,8 @@ def leave_orphan() -> None:
 
 def leave_daemon(then: Callable[[], None]) -> None:
     """Leave a grandchild without a parent, in its own session and with its own streams."""
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         os.setsid()
         subprocess.Popen(
             SLEEP,
@@ -82,7 +83,7 @@ def leave_daemon(then: Callable[[], None]) -> None:
             stderr=subprocess.DEVNULL,
         )
         os._exit(0)
-    os.wait()
+    os.waitpid(child, 0)
     then()
 
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from waiting import PATIENCE_SECONDS
+
 import fuzz
 
 
@@ -18,4 +20,5 @@ def ran_module(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
+        timeout=PATIENCE_SECONDS,
     )

@@ -1,6 +1,6 @@
 """The rules draw legal actions of all kinds, at every edge, and the simplest choice first."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 from typing import Any
@@ -35,6 +35,7 @@ from fuzz.targets.references.collector import SETTINGS
 TRACES = 600
 ACTIONS_EACH = 60
 DRAWS = 1000
+PICKS_MAX = 1000
 PINS_MAX = 2
 OF_ONE_ROOT = (do.Free, do.ReadNumber, do.ReadWeakref, do.TakeIdentity, do.Pin, do.Unpin)
 """Actions whose legality depends only on the object in their root."""
@@ -72,10 +73,11 @@ def drawn_in(run: Run, source: Choices) -> Drawn:
     """What the rules draw without any scenario, in the situation of that run."""
     sampling, shadow = run.bench.sampling, run.bench.shadow
     used, until = sampling.nursery_used_bytes, sampling.bytes_until_sample()
-    subjects: Sequence[int] = ()
-    while not subjects:
-        rule = source.pick(menu_of(rules_for(run.contract)))
-        subjects = rule.subjects(run.situation)
+    menu = menu_of(rules_for(run.contract))
+    picked = (source.pick(menu) for _ in range(PICKS_MAX))
+    rule, subjects = next(
+        (rule, subjects) for rule in picked if (subjects := rule.subjects(run.situation))
+    )
     action = rule.draw(run.situation, source, subjects)
     period, problem = sampling.period_bytes, why_illegal(action, run.contract, shadow)
     root = getattr(action, "root", None)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from waiting import PATIENCE_SECONDS
 
 import fuzz
 from fuzz.protocol import actions
@@ -68,7 +69,14 @@ for name, action in actions.ACTIONS.items():
 """
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
     command = [sys.executable, "-c", code]
-    ran = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    ran = subprocess.run(
+        command,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )
     rows = [" ".join([name, *SLOT_FIELDS[each]]) for name, each in ACTIONS.items()]
     assert ran.stdout.splitlines() == rows
 

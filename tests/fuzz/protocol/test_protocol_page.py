@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import attrs
 import pytest
+from waiting import PATIENCE_SECONDS
 
 from fuzz.protocol.actions import (
     ACTIONS,
@@ -193,7 +194,12 @@ def lines_of_session(side: str) -> list[str]:
 def test_the_page_s_session_is_what_the_counter_answers() -> None:
     sent = "".join(f"{line}\n" for line in lines_of_session("gcfuzz"))
     ran = subprocess.run(
-        [sys.executable, str(COUNTER)], input=sent, check=True, capture_output=True, text=True
+        [sys.executable, str(COUNTER)],
+        input=sent,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert ran.stdout.splitlines() == lines_of_session("program")
 

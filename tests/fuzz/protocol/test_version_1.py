@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 from fuzz.problems import BadInputError
 from fuzz.protocol.contract import Contract
@@ -188,7 +189,9 @@ def test_the_script_says_what_it_did_with_each_file(tmp_path: Path) -> None:
     new.write_text('{"gcfuzz": 2, "target": "reference"}\n')
     broken.write_text('{"gcfuzz": 7}\n')
     command = [sys.executable, "-m", "fuzz.protocol.version_1", *map(str, (old, new, broken, none))]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     assert done.returncode == 2
     assert done.stdout == f"{old}: converted\n{new}: nothing to convert\n"
     first, second = done.stderr.splitlines()

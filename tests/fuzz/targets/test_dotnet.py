@@ -20,6 +20,7 @@ import psutil
 import pytest
 from target_helpers import CLEAN, Changed, carried_out, first_failure
 from typing_extensions import override
+from waiting import PATIENCE_SECONDS, killed_at_end, wait_for_line
 
 from fuzz.oracles.counting.contexts import ContextClock
 from fuzz.oracles.counting.distances.dotnet import Dotnet
@@ -309,17 +310,17 @@ def test_the_users_environment_does_not_change_the_runtime(monkeypatch: pytest.M
 
 def test_the_program_ends_with_the_signal_of_the_runtime(program: str) -> None:
     pipe = subprocess.PIPE
-    with subprocess.Popen([*DRIVER, program], stdin=pipe, stdout=pipe) as driver:
+    process = subprocess.Popen([*DRIVER, program], stdin=pipe, stdout=pipe, text=True)
+    with killed_at_end(process) as driver:
         assert driver.stdin is not None
-        assert driver.stdout is not None
-        driver.stdin.write(HEADER.encode())
+        driver.stdin.write(HEADER)
         driver.stdin.flush()
-        assert b"contract" in driver.stdout.readline()
+        wait_for_line(driver.stdout, "contract")
         [runtime] = psutil.Process(driver.pid).children()
         runtime.kill()
-        driver.stdin.write(b'{"do": "collect_full"}\n')
+        driver.stdin.write('{"do": "collect_full"}\n')
         driver.stdin.flush()
-        assert driver.wait() == -signal.SIGKILL
+        assert driver.wait(PATIENCE_SECONDS) == -signal.SIGKILL
 
 
 def test_a_sampling_session_may_have_more_samples_than_its_socket_holds(program: str) -> None:
@@ -328,7 +329,12 @@ def test_a_sampling_session_may_have_more_samples_than_its_socket_holds(program:
     lines = f'{HEADER}{{"do": "enable_sampling", "period_bytes": {PERIOD}}}\n{pair * 3000}'
     command = [*DRIVER, program]
     done = subprocess.run(
-        command, input=lines, capture_output=True, check=True, encoding="utf-8", timeout=60
+        command,
+        input=lines,
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+        timeout=PATIENCE_SECONDS,
     )
     sampled = [line for line in done.stdout.splitlines() if json.loads(line).get("samples") == 1]
     assert len(sampled) >= 2000

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from target_helpers import MISMATCH, ROOT, carried_out, first_failure
+from waiting import PATIENCE_SECONDS
 
 from fuzz.oracles.counting.distances.gperftools import Gperftools
 from fuzz.problems import BadInputError
@@ -116,12 +117,12 @@ def test_every_thread_has_its_own_sampler(library: Library) -> None:
 
     def address() -> int:
         found = library.sampler_of_this_thread().address
-        barrier.wait()
+        barrier.wait(PATIENCE_SECONDS)
         return found
 
     with ThreadPoolExecutor(3) as threads:
         found = [threads.submit(address) for _ in range(3)]
-    assert len({each.result() for each in found}) == 3
+    assert len({each.result(PATIENCE_SECONDS) for each in found}) == 3
 
 
 def test_the_sampler_counts_allocations(library: Library, sampler: LibrarySampler) -> None:
@@ -324,7 +325,7 @@ while not library.live_samples(sampler):
 print(requests)
 """
     command = ("env", "TCMALLOC_SAMPLE_PARAMETER=4096", sys.executable, "-c", program)
-    done = subprocess.run(command, capture_output=True, check=True)
+    done = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_SECONDS)
     assert int(done.stdout) >= PLACEHOLDER_BYTES // 4096
 
 

@@ -28,6 +28,7 @@ from target_helpers import (
     java_folder,
 )
 from typing_extensions import override
+from waiting import PATIENCE_SECONDS
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Choices
@@ -361,7 +362,14 @@ EACH_ACTION: tuple[Action, ...] = (
 
 def answers_of(java: Path, lines: str) -> list[str]:
     command = [sys.executable, *DRIVER, str(java / LIBRARY)]
-    done = subprocess.run(command, input=lines, stdout=subprocess.PIPE, check=True, text=True)
+    done = subprocess.run(
+        command,
+        input=lines,
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )
     return done.stdout.splitlines()
 
 
@@ -410,7 +418,11 @@ assert {*read} == (bounds if collector else set()), read
 def test_after_a_traces_start_only_the_bounds_of_buffers_are_read(
     collector: int, java: Path
 ) -> None:
-    subprocess.run([sys.executable, "-c", READING, java / LIBRARY, str(collector)], check=True)
+    subprocess.run(
+        [sys.executable, "-c", READING, java / LIBRARY, str(collector)],
+        check=True,
+        timeout=PATIENCE_SECONDS,
+    )
 
 
 COPYING = """
@@ -426,7 +438,9 @@ HotspotDriver("hotspot", sys.argv[1]).start({})
 
 
 def test_a_copy_of_the_generators_state_is_not_taken_for_it(java: Path) -> None:
-    subprocess.run([sys.executable, "-c", COPYING, java / LIBRARY], check=True)
+    subprocess.run(
+        [sys.executable, "-c", COPYING, java / LIBRARY], check=True, timeout=PATIENCE_SECONDS
+    )
 
 
 def test_samplers_are_not_observed(target: FullTarget) -> None:

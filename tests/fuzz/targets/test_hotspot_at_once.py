@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from target_helpers import first_failure, java_folder
+from waiting import PATIENCE_SECONDS
 
 from fuzz.oracles import Bench
 from fuzz.protocol.actions import AllocateNode, DisableSampling, EnableSampling, RunAtOnce
@@ -75,7 +76,9 @@ print(lost_steps)
 @pytest.mark.slow
 def test_racing_threads_lose_steps_of_the_generator() -> None:
     command = [sys.executable, "-c", RACING, str(java_folder("17") / LIBRARY)]
-    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    ran = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_SECONDS
+    )
     assert int(ran.stdout) > 0
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from target_helpers import BAD_INPUT, ROOT, options_for
+from waiting import PATIENCE_SECONDS
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
@@ -83,7 +84,9 @@ def test_after_a_wrong_line_only_a_header_is_carried_out(stock_options: TargetOp
     wrong = (header, "nonsense\n", header, '{"do": "free", "root": 0}\n')
     command = driver_command("incminimark", stock_options)
     lines = "".join((*wrong, check, header, check))
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, input=lines, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
+    )
     keys = [{*json.loads(line)} for line in done.stdout.splitlines()]
     assert keys[:5] == [{"contract"}, {"error"}, {"contract"}, {"error"}, {"error"}]
     assert keys[5] == {"contract"}

@@ -17,6 +17,7 @@ from pathlib import Path
 import attrs
 import pytest
 from target_helpers import MISMATCH, ROOT, Changed, first_failure, options_for
+from waiting import PATIENCE_SECONDS
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
@@ -223,7 +224,9 @@ def _comparable(observation: Observation, kind: str) -> Observation:
 def answers_to(lines: Sequence[str], options: TargetOptions) -> list[str]:
     command = launcher_command("incminimark-c", options)
     text = "".join(f"{line}\n" for line in lines)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
+    )
     return done.stdout.splitlines()
 
 
@@ -357,5 +360,7 @@ def test_the_launcher_starts_the_program_of_the_header(tmp_path: Path) -> None:
         programs.append(str(program))
     text = '{"gcfuzz": 2, "config": {"shipped_constants": 1}}\nthe rest'
     command = [sys.executable, "-I", str(LAUNCH), *programs]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
+    )
     assert done.stdout == f"1 {text}"

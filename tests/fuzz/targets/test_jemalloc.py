@@ -18,6 +18,7 @@ from pathlib import Path
 import heap_v2_reading
 import pytest
 from target_helpers import BAD_INPUT, CLEAN
+from waiting import PATIENCE_SECONDS
 
 from fuzz.oracles.counting.distances.jemalloc import Jemalloc as Distances
 from fuzz.problems import BadInputError
@@ -70,7 +71,14 @@ def ask(_library: None) -> Ask:
     def run(script: str, data: object = None) -> object:
         arguments = command(PROLOGUE + script + EPILOGUE)
         text = json.dumps(data)
-        done = subprocess.run(arguments, input=text, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            arguments,
+            input=text,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=PATIENCE_SECONDS,
+        )
         return json.loads(done.stdout)
 
     return run
@@ -150,7 +158,7 @@ def test_a_build_without_profiling_ends_a_run_with_what_to_install(
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     gcc = ["gcc", "-shared", "-fPIC", "-o", str(tmp_path / LIBRARY), "-xc", "-"]
-    subprocess.run(gcc, input=WITHOUT_PROFILING, text=True, check=True)
+    subprocess.run(gcc, input=WITHOUT_PROFILING, text=True, check=True, timeout=PATIENCE_SECONDS)
     assert run_command_line(["run", "--target", "jemalloc"]) == BAD_INPUT
     [line] = capsys.readouterr().err.splitlines()
     assert "opt.prof" in line
@@ -395,7 +403,9 @@ print(json.dumps([target.perform(Free(1)).error, target.perform(Free(0)).error])
 
 @pytest.mark.usefixtures("_library")
 def test_a_damaged_block_is_an_error() -> None:
-    done = subprocess.run(command(DAMAGING), stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        command(DAMAGING), stdout=subprocess.PIPE, check=True, timeout=PATIENCE_SECONDS
+    )
     assert json.loads(done.stdout) == ["DamageError: a block is damaged", None]
 
 

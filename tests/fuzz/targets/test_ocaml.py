@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 from target_helpers import Changed, carried_out, first_failure, installed
+from waiting import PATIENCE_SECONDS
 
 from fuzz.oracles.counting.distances.ocaml import Ocaml
 from fuzz.problems import BadInputError
@@ -92,7 +93,7 @@ def test_the_mutator_compiles_without_a_warning(tmp_path: Path) -> None:
     warnings = ["-w", "+a-4-9-40..42-70", "-warn-error", "+a", "-ccopt", "-Wall -Werror"]
     files = [each.name for each in copies]
     command = ["ocamlopt", *warnings, "unix.cmxa", *files, "-o", "mutator"]
-    subprocess.run(command, check=True, cwd=tmp_path)
+    subprocess.run(command, check=True, cwd=tmp_path, timeout=PATIENCE_SECONDS)
 
 
 # One trace.
@@ -149,7 +150,7 @@ def test_the_end_of_ocaml_is_an_error(program: tuple[str, str]) -> None:
         for _ in range(100 * moment):
             assert not target.mutator.has_ended
         target.mutator.process.kill()
-        target.mutator.process.wait()
+        target.mutator.process.wait(PATIENCE_SECONDS)
         error = target.perform(CollectFull()).error
         target.close()
         assert error == "EOFError: the program that is asked has ended with exit code -9"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from target_helpers import carried_out, installed
+from waiting import PATIENCE_SECONDS
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
@@ -213,7 +214,7 @@ def test_the_end_of_the_process_ends_the_program(make_scalene: Callable[[], Scal
     driver.mutator.process.kill()
     with pytest.raises(EOFError, match="has ended with exit code -9"):
         driver.perform(Malloc(1))
-    driver.mutators.popitem()[1].process.communicate()
+    driver.mutators.popitem()[1].process.communicate(timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.usefixtures("scalene")
@@ -260,5 +261,7 @@ def test_an_interpreter_that_cannot_run_the_profiler_is_bad_input() -> None:
 
 def test_the_mutator_needs_nothing_of_this_project() -> None:
     command = [sys.executable, "-S", "-I", str(mutator.__file__), "unknown"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     assert done.stderr == "no unknown\n"

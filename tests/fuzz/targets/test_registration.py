@@ -13,6 +13,7 @@ from typing import get_args
 
 import pytest
 from target_helpers import BAD_INPUT, CLEAN, MISMATCH
+from waiting import PATIENCE_SECONDS
 
 import fuzz
 from fuzz.problems import BadInputError
@@ -102,6 +103,7 @@ class Site:
             check=False,
             capture_output=True,
             text=True,
+            timeout=PATIENCE_SECONDS,
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done

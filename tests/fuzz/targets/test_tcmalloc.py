@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 from fuzz.oracles.counting.distances.tcmalloc import Tcmalloc as Distances
 from fuzz.problems import BadInputError
@@ -140,4 +141,6 @@ def test_without_a_compiler_the_message_has_what_to_install(
 def test_the_preloaded_library_compiles_without_a_warning(tmp_path: Path) -> None:
     command = ["gcc", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
     library = str(tmp_path / "calls.so")
-    subprocess.run([*command, "-o", library, str(tcmalloc_program.CALLS)], check=True)
+    subprocess.run(
+        [*command, "-o", library, str(tcmalloc_program.CALLS)], check=True, timeout=PATIENCE_SECONDS
+    )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from target_helpers import BAD_INPUT, ROOT
+from waiting import PATIENCE_SECONDS
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import Slice, slices_of
@@ -147,7 +148,9 @@ def test_reads_return_what_was_written(target: FullTarget) -> None:
 def test_the_reproducer_shows_the_finding(node: str) -> None:
     script = REPRODUCERS / "whole_objects.js"
     assert "fuzz" not in script.read_text("utf-8")
-    done = subprocess.run([node, str(script)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [node, str(script)], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     assert len(re.findall(r"\d % of that reported", done.stdout)) == 2
 

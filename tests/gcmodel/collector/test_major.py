@@ -222,7 +222,7 @@ def test_marking_ends_though_the_mutator_writes_before_every_step(heap: Heap) ->
     heap.allocate_node(1)
     heap.collect_step()
     steps = 0
-    while heap.major.is_marking():
+    while heap.major.is_marking() and steps < 9:
         heap.allocate_node(2)
         heap.write(0, 0, 1)
         heap.free(1)

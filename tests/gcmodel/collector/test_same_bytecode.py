@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE_SECONDS
 
 import gcmodel
 
@@ -20,7 +21,9 @@ def measured() -> dict[str, Any]:
     # A small environment of its own: coverage or a debugger would install another tracer.
     environment = {"PYTHONPATH": str(PROJECT)}
     command = [sys.executable, str(SCRIPT)]
-    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, check=True, timeout=PATIENCE_SECONDS
+    )
     variants: dict[str, Any] = json.loads(done.stdout)
     for name, each in variants.items():
         assert not each["events"], f"{name}: the allocation was sampled or collected"

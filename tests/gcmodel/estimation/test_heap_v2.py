@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from heap_v2_reading import Numbers, read
+from waiting import PATIENCE_SECONDS
 
 from gcmodel.estimation import heap_v2, jemalloc
 from gcmodel.estimation.heap_v2 import DumpedStack, made_up_addresses, write, write_with_names
@@ -103,6 +104,7 @@ def total_in_jeprof(figure: str, dump: Path, *program: str) -> int:
         check=True,
         capture_output=True,
         text=True,
+        timeout=PATIENCE_SECONDS,
     )
     found = re.search(r"^Total: (\d+) ", ran.stdout, re.MULTILINE)
     assert found, ran.stdout
@@ -178,7 +180,11 @@ def test_jeprof_finds_the_names_in_a_dump_that_carries_them(tmp_path: Path) -> N
     }
     dump.write_text(write_with_names(stacks, PERIOD))
     ran = subprocess.run(
-        [str(JEPROF), "--text", str(dump)], check=True, capture_output=True, text=True
+        [str(JEPROF), "--text", str(dump)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
     rows = [line.split() for line in ran.stdout.splitlines()[1:]]
     assert [(row[5], float(row[0]), float(row[3])) for row in rows] == [
@@ -204,6 +210,7 @@ def test_a_dump_of_the_stock_jemalloc_is_read_as_jeprof_reads_it(tmp_path: Path)
             "MALLOC_CONF": f"{settings},prof_prefix:{tmp_path / 'dump'}",
             "PYTHONMALLOC": "malloc",
         },
+        timeout=PATIENCE_SECONDS,
     )
     (dump,) = tmp_path.glob("dump.*")
     rows = read(dump.read_text()).stacks.values()

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import attrs
 import pytest
 from recorded_programs import recorded_in
+from waiting import LONG_SECONDS, PATIENCE_SECONDS, wait_until
 
 from gcmodel.collector.heap import Heap
 from gcmodel.profiling.firefox import write
@@ -85,12 +85,14 @@ class Viewer:
         command = [self._program, "--daemon", str(file), "--session", session]
         process = subprocess.Popen(command, env=self._environment)
         self._processes.append(process)
-        log, output = self._home / ".profiler-cli" / f"{session}.log", ""
-        while "Profile loaded successfully" not in output:
-            assert "Failed" not in output, output
-            assert process.poll() is None, output
-            time.sleep(0.1)
+        log = self._home / ".profiler-cli" / f"{session}.log"
+
+        def is_loaded() -> bool:
             output = log.read_text() if log.exists() else ""
+            assert "Failed" not in output, output
+            return "Profile loaded successfully" in output
+
+        wait_until(is_loaded, f"the profile, see {log}", process)
         return lambda *arguments: self._answer(*arguments, "--session", session, "--json")
 
     def close(self) -> None:
@@ -99,7 +101,7 @@ class Viewer:
         finally:
             for process in self._processes:
                 process.terminate()
-                process.wait()
+                process.wait(PATIENCE_SECONDS)
 
     def _answer(self, *arguments: str) -> Json:
         ran = self._run(*arguments)
@@ -109,7 +111,12 @@ class Viewer:
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [self._program, *arguments]
         return subprocess.run(
-            command, check=False, capture_output=True, text=True, env=self._environment
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            env=self._environment,
+            timeout=LONG_SECONDS,
         )
 
 
@@ -119,7 +126,7 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     folder = tmp_path_factory.mktemp("viewer")
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--save-exact"]
     command = [str(NPM), "install", "--prefix", str(folder), *options, f"{VIEWER}@{VERSION}"]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, timeout=LONG_SECONDS)
     viewer = Viewer(folder)
     yield viewer
     viewer.close()

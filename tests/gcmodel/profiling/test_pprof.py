@@ -10,6 +10,7 @@ from pathlib import Path
 import attrs
 import pytest
 from recorded_programs import AFTER, AFTER_MOVED, BEFORE, MORE_BYTES
+from waiting import PATIENCE_SECONDS
 
 from gcmodel.profiling.pprof import write
 from gcmodel.profiling.profile import Frame, Profile
@@ -24,7 +25,9 @@ pytestmark = pytest.mark.skipif(GO is None, reason="needs go tool pprof: apt ins
 
 def pprof(path: Path, *options: str) -> str:
     command = [str(GO), "tool", "pprof", "-symbolize=none", "-unit=bytes", *options, str(path)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    ).stdout
 
 
 def top(path: Path, *options: str) -> dict[str, int]:
