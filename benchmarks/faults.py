@@ -303,7 +303,7 @@ def run(seconds: float, faults: int, actions: int, folder: Path) -> bool:
     began = time.monotonic()
     times = sorted(rng.uniform(0, seconds) for _ in range(faults))
     try:
-        while time.monotonic() < began + seconds:
+        while times or time.monotonic() < began + seconds:
             machines.tend()
             if times and times[0] < time.monotonic() - began:
                 kind = rng.choice(KINDS)
