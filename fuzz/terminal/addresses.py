@@ -50,10 +50,12 @@ class LocalCopy:
 
     def __init__(self, address: str) -> None:
         """Fetch the files. Raises BadInputError."""
+        import secrets
         import tempfile
 
         self.address = address.rstrip("/")
-        self.folder = Path(tempfile.mkdtemp(prefix="gcfuzz-corpus-"))
+        # Named before it exists, so that no signal comes between its creation and its removal.
+        self.folder = Path(tempfile.gettempdir(), f"gcfuzz-corpus-{secrets.token_hex(8)}")
         self.place = self.folder
         """What the address names: the folder, or a file in it."""
         self._copied: dict[Path, int] = {}
@@ -61,6 +63,7 @@ class LocalCopy:
         self._end_seconds, self._end_by = END_SECONDS, math.inf
         self._uploader = Uploader(self._put)
         try:
+            self.folder.mkdir(mode=0o700)
             self._fetch()
         except BaseException as problem:  # Each kind of address has its own exceptions.
             shutil.rmtree(self.folder, ignore_errors=True)  # A call may still write there.

@@ -62,6 +62,7 @@ def _messages(path: Path) -> Iterator[str]:
             yield node.value
 
 
+@pytest.mark.slow
 def test_no_message_names_a_file_of_the_documentation() -> None:
     named = [
         (str(path), text)
@@ -72,6 +73,7 @@ def test_no_message_names_a_file_of_the_documentation() -> None:
     assert named == []
 
 
+@pytest.mark.slow
 def test_each_page_that_a_message_names_exists() -> None:
     named = {
         text.partition("gcfuzz help ")[2].partition("`")[0]
