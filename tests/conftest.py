@@ -42,6 +42,14 @@ def process_state() -> dict[str, object]:
     }
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What only the night runs is slow, too: an edit runs what is not slow."""
+    for item in items:
+        if item.get_closest_marker("night"):
+            item.add_marker("slow")
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
     before = process_state()

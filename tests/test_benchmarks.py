@@ -56,7 +56,7 @@ def printed_by(*arguments: str) -> str:
     return ran.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_throughput_prints_each_ratio() -> None:
     printed = printed_by("-c", SHORT_THROUGHPUT)
     for compared in (
@@ -66,7 +66,7 @@ def test_throughput_prints_each_ratio() -> None:
         assert compared in printed
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_targets_has_a_row_for_each_target() -> None:
     gcfuzz = str(Path(sys.executable).with_name("gcfuzz"))
     short = ("--target", "reference", "--pairs", "1", "--actions", "500")
@@ -74,7 +74,7 @@ def test_targets_has_a_row_for_each_target() -> None:
     assert "│ reference " in printed
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_target_shares_has_a_row_for_each_target() -> None:
     installed("jemalloc")
     short = ("--target", "jemalloc", "--actions", "300")
@@ -82,7 +82,7 @@ def test_target_shares_has_a_row_for_each_target() -> None:
     assert "│ jemalloc " in printed
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_effectiveness_compares_the_strategies() -> None:
     program = str(BENCHMARKS / "effectiveness.py")
     printed = printed_by(program, "--seeds", "1", "--bug", "large-objects-uncounted")
@@ -91,14 +91,14 @@ def test_effectiveness_compares_the_strategies() -> None:
         assert strategy in printed
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_each_mutant_is_counted_once() -> None:
     printed = printed_by(str(BENCHMARKS / "mutants.py"), "--count", "3", "--actions", "5000")
     total = next(line.split() for line in printed.splitlines() if line.startswith("all"))
     assert int(total[1]) == 3 == sum(map(int, total[2:5]))
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize(("half", "hunts"), [("tuning", 15), ("unseen", 15), ("generated", 24)])
 def test_each_conjunctive_bug_is_hunted(half: str, hunts: int) -> None:
     program = str(BENCHMARKS / "conjunctions.py")
@@ -106,7 +106,7 @@ def test_each_conjunctive_bug_is_hunted(half: str, hunts: int) -> None:
     assert f"of {hunts} hunts won" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("bugs", ["known", "conjunctive"])
 def test_each_share_of_second_runs_has_a_row(bugs: str) -> None:
     program = str(BENCHMARKS / "second_runs.py")
@@ -114,14 +114,14 @@ def test_each_share_of_second_runs_has_a_row(bugs: str) -> None:
     assert [f"│ {name} " in printed for name in ("none", "today", "all")] == [True] * 3
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_the_picture_of_a_session_shows_its_failure(tmp_path: Path) -> None:
     picture = tmp_path / "terminal.svg"
     printed_by(str(BENCHMARKS / "terminal_picture.py"), str(picture))
     assert "first&#160;wrong&#160;answer" in picture.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_sessions_under_faults_miss_nothing() -> None:
     few = "--seconds", "20", "--faults", "3", "--actions", "2000"
     printed = printed_by(str(BENCHMARKS / "faults.py"), *few)

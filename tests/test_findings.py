@@ -194,7 +194,7 @@ def test_gperftools_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     assert re.fullmatch(re.sub(r"\d+", r"\\d+", output), printed.rstrip())
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("page", pages_of("OCaml"))
 def test_ocaml_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     try:
@@ -205,7 +205,7 @@ def test_ocaml_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     assert (code, printed.splitlines()) == (1, output_of(page))
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("page", pages_of("ddtrace", "Scalene"))
 def test_a_profiler_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     python = os.environ.get("GCFUZZ_PROFILERS", sys.executable)
@@ -221,7 +221,7 @@ def test_a_profiler_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     assert re.fullmatch("\n".join(expected), printed.rstrip())
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("page", pages_of(".NET"))
 def test_dotnet_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     """The runtime of a wheel replaces the SDK: `pip install msmcp-azure`."""
@@ -249,7 +249,7 @@ def test_dotnet_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     assert int(found[1]) < int(found[2])
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("page", pages_of("Go"))
 @pytest.mark.parametrize("version", ["1.19", "1.27"])
 def test_go_fails_where_its_page_says(version: str, page: str, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def rpython() -> str:
     return os.environ["GCFUZZ_RPYTHON"]
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("page", RPYTHON)
 def test_rpython_fails_as_its_page_says(page: str, rpython: str, tmp_path: Path) -> None:
     code, printed = run_in_rpython(reproducer_of(page), command_of(page), rpython, tmp_path)
@@ -282,7 +282,7 @@ def test_rpython_fails_as_its_page_says(page: str, rpython: str, tmp_path: Path)
     assert [line for line in output_of(page) if line not in printed] == []
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_a_translated_program_shows_what_the_pages_say(rpython: str, tmp_path: Path) -> None:
     [command] = re.findall("`(PYTHONPATH=.*)`", (REPRODUCERS / TRANSLATED).read_text("utf-8"))
     code, printed = run_in_rpython(TRANSLATED, command, rpython, tmp_path)
@@ -292,7 +292,7 @@ def test_a_translated_program_shows_what_the_pages_say(rpython: str, tmp_path: P
     assert {re.sub("_with(out)?_cards$", "", each) for each in failed} == set(said)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("page", FORK)
 def test_the_fork_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     if "GCFUZZ_RPYTHON_FORK" not in os.environ:

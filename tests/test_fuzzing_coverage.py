@@ -45,7 +45,7 @@ def listed() -> set[Branch]:
     return {(entry["file"], entry["from"], entry["to"]) for entry in entries}
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_fuzzing_reaches_99_percent_of_the_branches_that_raise_no_error(
     measured: dict[str, Any],
 ) -> None:
@@ -55,11 +55,11 @@ def test_fuzzing_reaches_99_percent_of_the_branches_that_raise_no_error(
     assert len(without_error) <= 0.01 * (totals["num_branches"] - errors)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_every_branch_not_reached_is_listed_with_its_reason(measured: dict[str, Any]) -> None:
     assert unreached(measured) - listed() == set()
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_no_branch_that_is_reached_is_listed(measured: dict[str, Any]) -> None:
     assert listed() - unreached(measured) == set()

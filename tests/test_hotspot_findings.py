@@ -53,7 +53,7 @@ BY_CHANCE = ("generator-races", "jfr-ended-threads")
 so what is reported depends on the machine's speed."""
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("page", PAGES)
 def test_hotspot_breaks_what_its_page_says(page: str, built: tuple[Path, str]) -> None:
     folder, version = built

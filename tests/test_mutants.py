@@ -49,7 +49,7 @@ def test_each_mutant_has_a_name_of_its_own(names: list[str]) -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("module", TARGETS)
 def test_each_mutant_is_a_program(module: str) -> None:
     for name, tree in mutants_of(module):

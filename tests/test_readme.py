@@ -31,6 +31,7 @@ def test_the_workflow_runs_the_readme_s_tests_on_every_python() -> None:
     assert re.findall(r'"3\.(\d+)"', workflow) == minors[1].split(",")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mistake", "code"), [("counted_bytes > self", CLEAN), ("counted_bytes >= self", MISMATCH)]
 )

@@ -22,7 +22,7 @@ def test_the_page_s_target_passes_its_check(project: Path) -> None:
     assert ran_module(project, "fuzz", *command.split()).returncode == CLEAN
 
 
-@pytest.mark.parametrize("engine", ["random", "stateful"])
+@pytest.mark.parametrize("engine", ["random", pytest.param("stateful", marks=pytest.mark.slow)])
 def test_a_session_on_the_page_s_target_is_clean(project: Path, engine: str) -> None:
     (command,) = re.findall(r"^gcfuzz (run .*) --time 10s$", PAGE, re.MULTILINE)
     options = "--actions", "500", "--engine", engine
@@ -39,6 +39,7 @@ def test_the_mistake_that_the_page_suggests_is_found(project: Path) -> None:
     assert "FAILURE 1: sampling / samples / allocate_string / more" in found.stdout
 
 
+@pytest.mark.night
 def test_the_page_s_suite_passes(project: Path) -> None:
     (project / "test_mine.py").write_text(SUITE)
     passed = ran_module(project, "pytest", "-p", "no:cacheprovider", "test_mine.py")
@@ -49,6 +50,7 @@ def test_the_target_is_about_forty_lines() -> None:
     assert 30 <= len(TARGET.splitlines()) <= 48
 
 
+@pytest.mark.slow
 def test_an_assert_that_fails_in_the_target_is_a_failure_with_its_traceback(project: Path) -> None:
     line = "        match action:\n"
     fails = f'        assert not isinstance(action, actions.DisableSampling), "mine"\n{line}'

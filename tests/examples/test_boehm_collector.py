@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from night import fresh, part_of
 from waiting import PATIENCE_SECONDS
 
 from fuzz.protocol import trace as traces
@@ -57,7 +58,8 @@ def at_one_place() -> Callable[[Path], str]:
 
 @pytest.mark.parametrize("seed", ["2", "3"])
 def test_a_session_is_clean(build: Callable[..., Path], session: Session, seed: str) -> None:
-    assert session(build(), "--seed", seed) == (CLEAN, [])
+    plan = ["--actions", str(part_of(20_000)), "--seed", fresh(seed)]
+    assert session(build(), *plan) == (CLEAN, [])
 
 
 def test_the_schema_takes_each_line_of_the_collector(

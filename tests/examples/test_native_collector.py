@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from night import fresh, part_of
 from waiting import PATIENCE_SECONDS
 
 from fuzz.terminal.cli import run_command_line
@@ -32,7 +33,8 @@ Session = Callable[..., tuple[int, list[dict[str, Any]]]]
 
 
 def test_a_session_on_the_collector_is_clean(build: Build, session: Session) -> None:
-    assert session(build()) == (CLEAN, [])
+    plan = ["--actions", str(part_of(20_000)), "--seed", fresh("1")]
+    assert session(build(), *plan) == (CLEAN, [])
 
 
 def test_the_schema_takes_each_line_of_the_collector(
@@ -45,8 +47,8 @@ def test_the_schema_takes_each_line_of_the_collector(
 def test_a_session_on_the_sanitized_collector_is_clean(
     build: Build, session: Session, engine: str, seed: str
 ) -> None:
-    options = ["--seed", seed, "--engine", engine]
-    assert session(build(sanitized=True), *options) == (CLEAN, [])
+    plan = ["--actions", str(part_of(20_000)), "--seed", fresh(seed), "--engine", engine]
+    assert session(build(sanitized=True), *plan) == (CLEAN, [])
 
 
 @pytest.mark.parametrize("bug", FOUND_BY)

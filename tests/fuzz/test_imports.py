@@ -174,6 +174,7 @@ def test_the_sources_are_found() -> None:
     assert {"fuzz.terminal.cli", "fuzz.oracles.heap", "gcmodel.collector.heap"} <= SOURCES.keys()
 
 
+@pytest.mark.slow
 def test_gcmodel_imports_neither_fuzz_nor_hypothesis() -> None:
     importers = importers_of("fuzz") | importers_of("hypothesis")
     assert [module for module in importers if module.startswith("gcmodel")] == []

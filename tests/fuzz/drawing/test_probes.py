@@ -365,13 +365,14 @@ def test_every_time_counts_but_only_while_sampling_is_on(reference: Target) -> N
     assert count(reference, "object_larger_than_period", actions) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_a_session_of_200000_actions_reaches_every_probe(reference: Target) -> None:
     counter = ProbeCounter()
     deque(slices_of(RandomEngine(reference, "1"), 200_000, counter), maxlen=0)
     assert [each for each in probes_for(reference.start({})) if not counter.counts[each]] == []
 
 
+@pytest.mark.slow
 def test_a_probe_is_reached_by_its_smallest_trace_if_it_was_reached(reference: Target) -> None:
     results = reach(reference, seed=1, actions=60)
     assert {bool(each.times) for each in results} == {True, False}

@@ -115,6 +115,7 @@ RULES_OF_REFERENCE = rules_for(make_target("reference").start({}))
 # What is drawn.
 
 
+@pytest.mark.slow
 def test_every_action_that_a_rule_draws_is_legal(draws: list[Drawn]) -> None:
     assert [draw for draw in draws if draw.problem] == []
 
@@ -362,6 +363,7 @@ def follow(situation: Situation, *actions: Action, minors: int = 0) -> None:
         situation.bench.shadow.follow(action, minors)
 
 
+@pytest.mark.slow
 def test_the_subjects_of_a_rule_are_the_roots_on_which_its_action_is_legal() -> None:
     for number in range(TRACES // 4):
         run, source = run_of(number)

@@ -375,7 +375,7 @@ def test_the_state_machine_draws_from_scenarios_and_by_rules() -> None:
     assert {*chain.from_iterable(in_scenario for _, in_scenario in traces)} == {True, False}
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("shrunk", [do.AllocateNode(0), do.EnableSampling(8)], ids=str)
 def test_hypothesis_mostly_shrinks_a_scenario_to_the_action_that_fails(shrunk: Action) -> None:
     last: list[list[Action]] = []

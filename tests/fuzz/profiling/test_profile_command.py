@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from firefox_check import check
+from night import rest_at_night
 from waiting import PATIENCE_SECONDS, killed_at_end, wait_until
 
 from fuzz.problems import InterruptedWorkError
@@ -169,7 +170,7 @@ def test_half_a_recording_is_exported_with_a_warning(profiled: Profiled) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", rest_at_night(WORKLOADS))
 def test_a_workload_is_profiled_over_an_existing_file(profiled: Profiled, name: str) -> None:
     Path("out.collapsed").write_text("old")
     assert profiled(name, "--period", "64k", "-o", "out.collapsed").startswith(f"{name}: ")

@@ -79,6 +79,7 @@ def test_an_action_reads_back_the_same(action: Action) -> None:
     assert action_from_data(json.loads(to_line(action_to_data(action)))) == action
 
 
+@pytest.mark.slow
 @given(traces)
 def test_a_trace_reads_back_the_same(trace: Trace) -> None:
     assert loads(dumps(trace), "some.jsonl") == trace

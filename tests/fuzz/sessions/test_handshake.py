@@ -184,6 +184,7 @@ def test_a_verbose_check_lists_the_known_names(
     assert "known actions: allocate_node, " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_first_line_of_a_failed_check_has_the_problem_and_the_fix(
     counter: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,6 +108,7 @@ def test_a_session_removes_its_own_files_only(origin: Origin, failure: Failure) 
     assert [reported.path] == [*origin.folder.iterdir()]
 
 
+@pytest.mark.slow
 def test_several_sessions_may_save_a_trace_at_once(origin: Origin, failure: Failure) -> None:
     def save(number: int) -> SavedFailure:
         return publish(save_found(attrs.evolve(origin, token=str(number)), failure))

@@ -210,6 +210,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
     return events_of(plan)
 
 
+@pytest.mark.slow
 def test_a_failure_is_reported_when_it_is_found_and_in_its_file_before_the_end(
     events: list[Event],
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import attrs
 import pytest
+from night import fresh, part_of
 from waiting import check_none_is_left
 
 from fuzz.drawing.probes import ProbeCounter
@@ -32,7 +33,7 @@ from fuzz.terminal.cli import run_command_line
 from gcmodel import Parts
 
 ADAPTER = Path(__file__).with_name("corrupting_adapter.py")
-CORRUPTIONS = 500
+CORRUPTIONS = part_of(500)
 TRACES = 25
 PLAN = "plan.json"
 ACTIONS_MAX = 40
@@ -197,7 +198,7 @@ def replay_all(
     """Replay each corruption as a trace; returns the exit code."""
     corruptions = []
     for number in range(1, CORRUPTIONS + 1):
-        rng = random.Random(number)
+        rng = random.Random(int(fresh(str(number))))
         run = rng.randrange(len(runs))
         configuration, _, steps = runs[run]
         answer = rng.randrange(len(steps))

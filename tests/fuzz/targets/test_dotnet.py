@@ -18,6 +18,7 @@ from random import Random
 import attrs
 import psutil
 import pytest
+from night import fresh, part_of
 from target_helpers import CLEAN, Changed, carried_out, first_failure
 from typing_extensions import override
 from waiting import PATIENCE_SECONDS, killed_at_end, wait_for_line
@@ -474,10 +475,11 @@ def test_a_short_session_has_no_failure(target: FullTarget) -> None:
 @pytest.mark.parametrize("collector", range(len(COLLECTORS)), ids=COLLECTORS)
 def test_a_long_session_predicts_every_sample(collector: int, target: FullTarget) -> None:
     counted = Changed(target, collector=collector)
-    assert run_actions(counted, {"threads": 3}, dense(collector, 11_000)) is None
-    assert first_failure(counted, 1500) is None
-    assert counted.samples >= 500
-    assert counted.collections >= 100
+    actions = dense(int(fresh(str(collector))), part_of(11_000))
+    assert run_actions(counted, {"threads": 3}, actions) is None
+    assert first_failure(counted, part_of(1500), fresh("1")) is None
+    assert counted.samples >= part_of(500)
+    assert counted.collections >= part_of(100)
 
 
 # What is documented.

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
+from night import fresh, part_of
 from target_helpers import Changed, carried_out, first_failure, installed
 
 from fuzz.oracles import RERUN_ORACLES
@@ -64,7 +65,8 @@ def with_mistake(name: str, mistakes: Mapping[str, Any], *, fresh: bool = False)
 @pytest.mark.slow
 @each_target
 def test_without_a_mistake_the_session_has_no_failure(name: str) -> None:
-    assert first_failure(with_mistake(name, {}), 2 * ACTIONS[name]) is None
+    target = with_mistake(name, {})
+    assert first_failure(target, part_of(2 * ACTIONS[name]), fresh("1")) is None
 
 
 @pytest.mark.slow

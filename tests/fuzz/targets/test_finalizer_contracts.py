@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
+from night import fresh, part_of
 from target_helpers import Changed, first_failure, installed
 from typing_extensions import override
 
@@ -93,7 +94,7 @@ ACTIONS = {
     "hotspot-finalizers": 50_000,
     "v8-finalizers": 10_000,
 }
-"""The length of a session without a failure."""
+"""The length of a session without a failure, at night."""
 UNTIL_FOUND = 20_000
 """A mistake is found after that many actions at most."""
 each_target = pytest.mark.parametrize("name", ACTIONS)
@@ -145,7 +146,8 @@ def test_a_short_session_in_processes_that_end_by_themselves_has_no_failure(name
 @pytest.mark.slow
 @each_target
 def test_without_a_mistake_the_session_has_no_failure(name: str) -> None:
-    assert first_failure(with_mistake(name, {}), ACTIONS[name]) is None
+    target = with_mistake(name, {})
+    assert first_failure(target, part_of(ACTIONS[name]), fresh("1")) is None
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from target_helpers import MISMATCH, ROOT, carried_out, first_failure
+from target_helpers import ROOT, carried_out, first_failure
 from waiting import PATIENCE_SECONDS
 
 from fuzz.oracles.counting.distances.gperftools import Gperftools
@@ -47,13 +47,10 @@ from fuzz.targets.gperftools.gperftools_library import (
     Library,
     LibrarySampler,
 )
-from fuzz.terminal.cli import run_command_line
 
 CORPUS = ROOT / "corpus" / "gperftools"
 FILES = sorted(CORPUS.glob("*.jsonl"))
 GPERFTOOLS, AS_DOCUMENTED = "gperftools", "gperftools-as-documented"
-FEW = ("--actions", "1000", "--without", "pause_sampling", "--without", "calloc")
-"""Large blocks take time in each run of a reduction."""
 FAR = 2**40
 """A period whose distances are rarely short."""
 
@@ -87,6 +84,7 @@ def class_bytes(size_bytes: int) -> int:
 
 
 @pytest.mark.usefixtures("library")
+@pytest.mark.night
 def test_the_size_classes_are_those_of_the_library() -> None:
     sizes = range(SIZE_CLASSES[-1] + 1)
     expected = [SIZE_CLASSES[bisect_left(SIZE_CLASSES, size)] for size in sizes]
@@ -367,9 +365,9 @@ def test_a_finding_needs_no_fixed_memory_layout(path: Path, target: GperftoolsDr
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("library")
-def test_a_session_fails_under_the_documented_contract(tmp_path: Path) -> None:
-    plan = ["-x", "--target", AS_DOCUMENTED, "--seed", "1", "--corpus", str(tmp_path)]
-    assert run_command_line(["run", *plan, *FEW]) == MISMATCH
+def test_a_session_fails_under_the_documented_contract() -> None:
+    few = TargetOptions(without=("pause_sampling", "calloc"))
+    assert first_failure(make_target(AS_DOCUMENTED, few), 1000) is not None
 
 
 SHORT = """

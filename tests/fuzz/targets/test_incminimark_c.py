@@ -16,6 +16,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from night import fresh, part_of
 from target_helpers import MISMATCH, ROOT, Changed, first_failure, options_for
 from waiting import PATIENCE_SECONDS
 
@@ -90,8 +91,8 @@ def test_without_copies_and_pins_a_session_has_no_failure(
     constants: int, options: TargetOptions
 ) -> None:
     target = Changed(stock(options, *WITH_FINDINGS), shipped_constants=constants)
-    assert first_failure(target, 100_000) is None
-    assert target.collections > 100_000
+    assert first_failure(target, part_of(100_000), fresh("1")) is None
+    assert target.collections > part_of(100_000)
 
 
 @pytest.mark.slow
@@ -162,7 +163,8 @@ def test_a_debug_build_stops_at_an_assertion(options: TargetOptions) -> None:
 @pytest.mark.slow
 def test_a_debug_build_has_no_failure_without_copies_and_pins(options: TargetOptions) -> None:
     debug = of_one_build(BUILDS["debug"], options.paths["source"], options, *WITH_FINDINGS)
-    assert first_failure(Changed(debug, shipped_constants=0), 5000) is None
+    target = Changed(debug, shipped_constants=0)
+    assert first_failure(target, part_of(5000), fresh("1")) is None
 
 
 # Translated and untranslated.
@@ -188,13 +190,17 @@ class Recording(Changed):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "actions", "seed"),
-    [("", 5000, seed) for seed in "12"] + [("-finalizers", 2500, seed) for seed in "12"],
+    [
+        *(("", 5000, "1"), ("-finalizers", 2500, "1")),
+        *[pytest.param("", 5000, "2", marks=pytest.mark.night)],
+        *[pytest.param("-finalizers", 2500, "2", marks=pytest.mark.night)],
+    ],
 )
 def test_both_collectors_answer_alike(
     more: str, actions: int, seed: str, options: TargetOptions
 ) -> None:
     recording = Recording(stock(options, *WITH_FINDINGS, name=f"incminimark-c{more}"))
-    assert first_failure(recording, actions, seed) is None
+    assert first_failure(recording, part_of(actions), fresh(seed)) is None
     untranslated = full(make_target(f"incminimark{more}", options))
     for configuration, steps in recording.traces:
         config = {**configuration, **UNTRANSLATED}

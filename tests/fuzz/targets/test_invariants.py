@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from night import fresh, part_of
 from target_helpers import first_failure
 
 from fuzz.drawing.probes import ProbeCounter
@@ -110,14 +111,15 @@ def test_the_invariants_hold(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_invariants_hold_in_100_000_actions() -> None:
-    assert first_failure(make_target("reference", CHECKED), 100_000) is None
+def test_the_invariants_hold_in_a_long_session() -> None:
+    target = make_target("reference", CHECKED)
+    assert first_failure(target, part_of(100_000), fresh("1")) is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COLLECTORS[1:])
-def test_under_another_sampler_they_hold_in_30_000(name: str) -> None:
-    assert first_failure(make_target(name, CHECKED), 30_000) is None
+def test_under_another_sampler_they_hold_in_a_long_session(name: str) -> None:
+    assert first_failure(make_target(name, CHECKED), part_of(30_000), fresh("1")) is None
 
 
 def test_a_black_object_may_refer_to_a_new_root_among_prebuilt_objects() -> None:

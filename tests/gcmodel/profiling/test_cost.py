@@ -7,6 +7,7 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
+from night import rest_at_night
 
 from gcmodel import Heap
 from gcmodel.profiling import cost as cost_module
@@ -103,7 +104,7 @@ def ever_new_stacks(heap: Heap) -> None:
     [
         *[(small_and_large, period_bytes, (2, 100_000)) for period_bytes in (16, 4096, 32768)],
         (a_few_nodes, 8, (2, 300_000)),
-        *[pytest.param(each, 128, (2, 0), marks=pytest.mark.slow) for each in WORKLOADS.values()],
+        *[pytest.param(each, 128, (2, 0), marks=pytest.mark.night) for each in WORKLOADS.values()],
         pytest.param(ever_new_stacks, 512, (3, 0), marks=pytest.mark.slow),
     ],
 )
@@ -122,7 +123,7 @@ def test_the_recording_takes_no_more_than_the_forecast(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", rest_at_night(WORKLOADS))
 def test_the_recording_with_samples_by_time_takes_no_more_than_the_forecast(
     recorded: Recorded, tmp_path: Path, name: str
 ) -> None:

@@ -34,6 +34,7 @@ def random_formula(generator: random.Random, depth: int) -> str:
     return shape.format(left, right)
 
 
+@pytest.mark.slow
 def test_the_values_are_pythons(heap: Heap) -> None:
     generator = random.Random(1)
     formulas = [*FORMULAS, *(random_formula(generator, 8) for _ in range(300))]
