@@ -47,7 +47,7 @@ def test_ci_reports_all_that_is_missing_before_it_runs_anything(tmp_path: Path) 
 
 
 def test_tox_passes_on_the_variables_that_ci_exports_for_tests() -> None:
-    script = (ROOT / ".ci/run").read_text()
+    script = "".join((ROOT / ".ci" / name).read_text() for name in ("setup", "run", "night"))
     exported = re.findall(r"^export (GCFUZZ_\w+|NODE_PATH)", script, re.MULTILINE)
     tox = configparser.ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini")
@@ -88,7 +88,7 @@ def test_the_script_for_the_users_ci_keeps_failures_and_makes_pages(tmp_path: Pa
         assert bool([*(tmp_path / "report" / "night").glob("*.html")])
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_the_script_for_the_users_ci_is_clean_again_and_again(tmp_path: Path) -> None:
     for _ in range(2):
         ran = ran_script(tmp_path, "gcfuzz.sh", "python -m fuzz.targets reference", "5s")

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 import psutil
 import pytest
-from night import part_of
+from night import part_of, rest_at_night
 from waiting import LONG_SECONDS, PATIENCE_SECONDS, is_gone, wait_until
 
 from fuzz.protocol import trace as traces
@@ -309,9 +309,14 @@ def start(tmp_path: Path, unmeasured: dict[str, str]) -> Iterator[Start]:
         each.process.wait(PATIENCE_SECONDS)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("engine", ["random", "stateful"])
-def test_a_signal_ends_a_session_early(number: signal.Signals, engine: str, start: Start) -> None:
+@pytest.mark.parametrize(
+    ("engine", "number"),
+    [
+        *[("random", each) for each in (signal.SIGINT, signal.SIGTERM)],
+        *rest_at_night(("stateful", each) for each in (signal.SIGINT, signal.SIGTERM)),
+    ],
+)
+def test_a_signal_ends_a_session_early(engine: str, number: signal.Signals, start: Start) -> None:
     session = start("--time", "1h", "--workers", "2", "--engine", engine)
     workers = session.searching_workers(2, engine)
     session.process.send_signal(number)

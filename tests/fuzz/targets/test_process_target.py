@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from night import rest_at_night
 from target_helpers import BAD_INPUT, CLEAN, INCONCLUSIVE, MISMATCH
 from waiting import (
     PATIENCE_SECONDS,
@@ -203,8 +204,10 @@ def adapter_that_breaks_from_start(tmp_path: Path) -> Callable[[int], tuple[str,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["random", "stateful"])
-@pytest.mark.parametrize("start", [2, 3])
+@pytest.mark.parametrize(
+    ("engine", "start"),
+    [("random", 2), ("random", 3), *rest_at_night([("stateful", 3), ("stateful", 2)])],
+)
 def test_a_program_that_breaks_at_a_later_start_is_a_failure(
     adapter_that_breaks_from_start: Callable[[int], tuple[str, ...]],
     tmp_path: Path,
