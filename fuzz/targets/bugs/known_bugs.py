@@ -461,6 +461,22 @@ class WordLostByLarge(Allocation):
         return obj
 
 
+@REFERENCE.bug("callback-runs-twice", OURS, ("minors", "transparency"), 3)
+class CallbackRunsTwice(Allocation):
+    """While sampling is off, a callback that fills half of the nursery runs twice."""
+
+    def _collect(self, collections: int) -> int:
+        done = super()._collect(collections)
+        heap, nursery = self._heap, self._heap.nursery
+        size_bytes = nursery.nursery_free - nursery.nursery_start
+        is_half = 2 * size_bytes > heap.configuration.nursery_bytes
+        if not collections and is_half and not heap.sampling.period_bytes:
+            # Correct: nothing. The second string has no room, so that it collects.
+            heap.collect_minor()
+            nursery.allocate(size_bytes)
+        return done
+
+
 KNOWN_BUGS = {bug.id: bug for bug in sorted(DECLARED, key=lambda bug: bug.host != REFERENCE.name)}
 """All known bugs, those of the plain reference first."""
 

@@ -21,6 +21,7 @@ ORACLES = (
     "pointers",
     "estimate",
     "major",
+    "minors",
     "memory",
     "finalization",
     "exhaustion",

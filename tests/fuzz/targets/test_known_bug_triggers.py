@@ -147,6 +147,7 @@ TRIGGERS: dict[str, Scenario] = {
     "forgotten-remembered-entry": [NODE, MINOR, NODE, Write(0, 0, 1), MINOR],
     "shadow-keeps-number": [NODE, TakeIdentity(0), WriteNumber(0, 1), MINOR],
     "word-lost-by-large": [OUTSIDE],
+    "callback-runs-twice": [TINY, SetCallback(8), STRING, AllocateString(8)],
     "first-offset-mask": [EnableSampling(16)],
     "first-word-never": [EVERY_8],
     "trigger-below-start": [EnableSampling(120)],
@@ -313,6 +314,8 @@ NEAR_MISSES: dict[str, Scenario] = {
     "shadow-keeps-number": [NODE, WriteNumber(0, 1), TakeIdentity(0), MINOR],
     # It is in the nursery.
     "word-lost-by-large": [NODE],
+    # Its string fills half of the nursery, and no more.
+    "callback-runs-twice": [TINY, SetCallback(7), STRING, AllocateString(8)],
     # The first distance is a multiple of 256.
     "first-offset-mask": [{"sampler_seed": SEED_OF_256}, EnableSampling(512), NODE],
     # Sampling never starts.
