@@ -149,6 +149,11 @@ static void *allocate_string(uint64_t length, bool nonmovable)
     return allocate(STRING, (int64_t)length, sizeof(object) + length, false);
 }
 
+static unsigned char *contents(void *string)
+{
+    return (unsigned char *)((object *)string)->references;
+}
+
 /* ---- The rest of what the kit asks ---- */
 
 static const char *const OBSERVES[] = {"samples", "minors", "size", "outside", "value", "graph",
@@ -222,6 +227,7 @@ static const gcfuzz_adapter ADAPTER = {
     .describe = describe,
     .allocate_node = allocate_node,
     .allocate_string = allocate_string,
+    .contents = contents,
     .allocate_array = allocate_array,
     .read = read_reference,
     .write = write_reference,

@@ -50,6 +50,11 @@
 #define BUG_ARRAYCOPY_SKIPS_BARRIER 0
 #endif
 
+/* Of a string that moves, only the first characters are copied. */
+#ifndef BUG_MOVE_CUTS_STRING
+#define BUG_MOVE_CUTS_STRING 0
+#endif
+
 /* A loop reads an item before it asks whether there is one: one word past the end, of which nothing
  * comes. No answer is ever wrong; only a sanitizer sees it. */
 #ifndef BUG_LOOKS_PAST_THE_END

@@ -301,8 +301,12 @@ static void make_old(object *obj)
 static void move_out(object *obj)
 {
     size_t size_bytes = gc_object_bytes(obj);
+    size_t copied_bytes = size_bytes;
+    if (BUG_MOVE_CUTS_STRING && obj->kind == KIND_STRING && size_bytes > 2 * sizeof(object))
+        copied_bytes = 2 * sizeof(object);
     object *moved = new_outside(size_bytes);
-    memcpy(moved, obj, size_bytes);
+    memcpy(moved, obj, copied_bytes);
+    memset((char *)moved + copied_bytes, 0, size_bytes - copied_bytes);
     make_old(moved);
     obj->flags |= FLAG_FORWARDED;
     obj->forwarded_to = moved;

@@ -120,10 +120,11 @@ static void write_answers(void)
 /* ---- The observation that is being made ---- */
 
 typedef struct {
-    text order, reports, graph, finalized;
+    text order, reports, graph, finalized, contents;
     uint64_t samples, minors;
     size_t reported; /* entries of the last report */
-    bool is_placed, is_outside, has_value, has_alive, is_alive, has_identity, has_graph;
+    bool is_placed, is_outside, has_value, has_alive, is_alive, has_identity, has_graph,
+        has_contents;
     uint64_t size_bytes, identity;
     int64_t at, value;
     char error[PROBLEM_BYTES];
@@ -134,10 +135,10 @@ static observation seen;
 static void observe_nothing(void)
 {
     text order = seen.order, reports = seen.reports, graph = seen.graph;
-    text finalized = seen.finalized;
-    order.count = reports.count = graph.count = finalized.count = 0;
-    seen = (observation){
-        .order = order, .reports = reports, .graph = graph, .finalized = finalized};
+    text finalized = seen.finalized, contents = seen.contents;
+    order.count = reports.count = graph.count = finalized.count = contents.count = 0;
+    seen = (observation){.order = order, .reports = reports, .graph = graph,
+                         .finalized = finalized, .contents = contents};
 }
 
 void gcfuzz_failed(const char *format, ...)
@@ -187,9 +188,11 @@ void gcfuzz_placed(uint64_t size_bytes, bool outside, int64_t at)
     seen.at = at;
 }
 
-/* Whether the contract promises that field. */
+/* Whether the contract promises that field. The kit answers for contents by itself. */
 static bool observes(const char *name)
 {
+    if (adapter->contents && strcmp(name, "contents") == 0)
+        return true;
     for (const char *const *field = contract.observes; field && *field; field++)
         if (strcmp(*field, name) == 0)
             return true;
@@ -256,19 +259,87 @@ static void append_row(text *graph, object_queue *queue, void *object)
     append(graph, "]");
 }
 
-/* Everything reachable, breadth first from the roots and then the immortal objects. */
+/* The roots and then the immortal objects, from which a walk goes on breadth first. */
+static void queue_roots(object_queue *queue)
+{
+    queue->count = 0;
+    for (size_t slot = 0; slot < gcfuzz_roots.count; slot++)
+        row_of(queue, gcfuzz_roots.slots[slot]);
+    for (uint64_t i = 0; i < contract.prebuilt_nodes + contract.prebuilt_arrays; i++)
+        row_of(queue, adapter->prebuilt(i));
+}
+
+/* Everything reachable. */
 static void walk(void)
 {
     static object_queue queue;
-    queue.count = 0;
-    for (size_t slot = 0; slot < gcfuzz_roots.count; slot++)
-        row_of(&queue, gcfuzz_roots.slots[slot]);
-    for (uint64_t i = 0; i < contract.prebuilt_nodes + contract.prebuilt_arrays; i++)
-        row_of(&queue, adapter->prebuilt(i));
+    queue_roots(&queue);
     seen.has_graph = true;
     for (size_t row = 0; row < queue.count && !seen.error[0]; row++) {
         append(&seen.graph, row ? ", " : "");
         append_row(&seen.graph, &queue, queue.objects[row]);
+    }
+}
+
+/* ---- What strings contain ---- */
+
+enum { NUMBER_BYTES = 8, SHOWN_BYTES = 16 };
+
+static uint64_t string_count; /* since the header; a string's number is this when it is new */
+
+/* The byte at that offset of the string with that number: docs/protocol.md, contents. */
+static unsigned char byte_of(uint64_t number, uint64_t offset)
+{
+    if (offset < NUMBER_BYTES)
+        return (unsigned char)(number >> 8 * offset);
+    uint32_t place = (uint32_t)((number * 40503 + offset) % 65536);
+    return (unsigned char)(place * 2654435761u >> 24);
+}
+
+/* A new string, unless the collector failed to make it. */
+static void add_string(void *string, uint64_t length)
+{
+    add_allocated(string);
+    if (string == NULL || adapter->contents == NULL)
+        return;
+    unsigned char *contents = adapter->contents(string);
+    string_count++;
+    for (uint64_t offset = 0; offset < length; offset++)
+        contents[offset] = byte_of(string_count, offset);
+}
+
+/* The row that answers for a string: its number, and what is wrong with the bytes after it. */
+static void append_contents_of(text *to, const unsigned char *contents, uint64_t length)
+{
+    uint64_t number = 0, offset;
+    for (offset = 0; offset < length && offset < NUMBER_BYTES; offset++)
+        number |= (uint64_t)contents[offset] << 8 * offset;
+    append(to, "%s[%llu", to->count ? ", " : "", (unsigned long long)number);
+    while (offset < length && contents[offset] == byte_of(number, offset))
+        offset++;
+    if (offset < length)
+        append(to, ", %llu", (unsigned long long)offset);
+    for (uint64_t shown = 0; offset < length && shown < SHOWN_BYTES; shown++)
+        append(to, ", %u", contents[offset++]);
+    append(to, "]");
+}
+
+static void compare_contents(void)
+{
+    static object_queue queue;
+    queue_roots(&queue);
+    seen.has_contents = true;
+    for (size_t row = 0; row < queue.count && !seen.error[0]; row++) {
+        void *object = queue.objects[row];
+        gcfuzz_description description = describe(object);
+        for (uint64_t field = 0; field < description.references && !seen.error[0]; field++) {
+            void *found = adapter->read(object, field);
+            if (found != NULL)
+                row_of(&queue, found);
+        }
+        if (!seen.error[0] && description.type_index == contract.string.type_index)
+            append_contents_of(&seen.contents, adapter->contents(queue.objects[row]),
+                               (uint64_t)description.number);
     }
 }
 
@@ -412,8 +483,9 @@ static void do_allocate_node(const line *arguments)
 static void do_allocate_string(const line *arguments)
 {
     if (need_length(arguments, &contract.string))
-        add_allocated(adapter->allocate_string(natural(arguments, LENGTH),
-                                               arguments->values[NONMOVABLE]));
+        add_string(adapter->allocate_string(natural(arguments, LENGTH),
+                                            arguments->values[NONMOVABLE]),
+                   natural(arguments, LENGTH));
 }
 
 static void do_allocate_array(const line *arguments)
@@ -439,7 +511,8 @@ static void do_allocate_ephemeron(const line *arguments)
 static void do_allocate_old_string(const line *arguments)
 {
     if (need_length(arguments, &contract.string))
-        add_allocated(adapter->allocate_old_string(natural(arguments, LENGTH)));
+        add_string(adapter->allocate_old_string(natural(arguments, LENGTH)),
+                   natural(arguments, LENGTH));
 }
 
 static void do_load_prebuilt(const line *arguments)
@@ -620,6 +693,12 @@ static void do_check_heap(const line *arguments)
     walk();
 }
 
+static void do_check_contents(const line *arguments)
+{
+    (void)arguments;
+    compare_contents();
+}
+
 #define DO_WITHOUT_ARGUMENTS(name) \
     static void do_##name(const line *arguments) \
     { \
@@ -674,7 +753,8 @@ DO_WITHOUT_ARGUMENTS(fork)
     X(pause_sampling, adapter->pause_sampling, 0) \
     X(resume_sampling, adapter->resume_sampling, 0) \
     X(fork, adapter->fork, 0) \
-    X(check_heap, observes("graph"), 0)
+    X(check_heap, observes("graph"), 0) \
+    X(check_contents, adapter->contents, 0)
 
 #define NAME_OF(name, is_supported, keys) #name,
 #define CODE_OF(name, is_supported, keys) do_##name,
@@ -1018,7 +1098,9 @@ static void append_names(text *to)
     append(to, "], \"observes\": [");
     for (const char *const *field = contract.observes; field && *field; field++)
         append(to, "%s\"%s\"", field == contract.observes ? "" : ", ", *field);
-    append(to, "]");
+    if (adapter->contents)
+        append(to, "%s\"contents\"", contract.observes && *contract.observes ? ", " : "");
+    append(to, adapter->contents ? "], \"contents\": \"bytes\"" : "]");
 }
 
 static void append_contract(text *to)
@@ -1078,6 +1160,7 @@ static void start(line *header)
         complain(header, "version %lld is unknown", (long long)header->version);
     else if (check_settings(header)) {
         gcfuzz_roots.count = gcfuzz_kept.count = 0;
+        string_count = 0;
         contract = (gcfuzz_contract){0};
         adapter->start(header->config, &contract);
         is_started = true;
@@ -1125,6 +1208,9 @@ static void append_events(text *to)
         append(to, "[%.*s]", (int)seen.finalized.count, seen.finalized.bytes);
     if (begin_field(to, seen.has_graph, "graph"))
         append(to, "[%.*s]", (int)seen.graph.count, seen.graph.count ? seen.graph.bytes : "");
+    if (begin_field(to, seen.has_contents, "contents"))
+        append(to, "[%.*s]", (int)seen.contents.count,
+               seen.contents.count ? seen.contents.bytes : "");
 }
 
 static void append_answers(text *to)

@@ -136,6 +136,10 @@ typedef struct {
     void (*pause_sampling)(void);
     void (*resume_sampling)(void);
     void (*fork)(void);
+
+    /* The characters of a string, one byte each, as many as its description says. With this, the
+     * kit writes into each new string, and compares all of them when it is asked to. */
+    unsigned char *(*contents)(void *string);
 } gcfuzz_adapter;
 
 /* Answer lines until the input ends. Returns an exit code for main. */

@@ -135,6 +135,11 @@ static void write_reference(void *obj, uint64_t field, void *value)
     gc_write(obj, field, value);
 }
 
+static unsigned char *contents(void *string)
+{
+    return (unsigned char *)((object *)string)->references;
+}
+
 static void write_number(void *node, int64_t number)
 {
     ((object *)node)->number = number;
@@ -189,6 +194,7 @@ static const gcfuzz_adapter ADAPTER = {
     .pause_sampling = sampling_pause,
     .resume_sampling = sampling_resume,
     .fork = sampling_after_fork,
+    .contents = contents,
 };
 
 int main(void)

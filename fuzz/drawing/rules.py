@@ -671,6 +671,7 @@ RULES: tuple[Rule, ...] = (
     Rule(actions.EndThread, 4, _threads_to_end, _end_thread),
     Rule(actions.BeginThread, 24, _ended_threads, _begin_thread),
     Rule(actions.RunAtOnce, 16, _heap, _run_at_once),
+    _rule(actions.CheckContents, 2, _roots_that(lambda obj: obj.contents or obj.refers)),
     _rule(actions.CheckHeap, 1),
 )
 

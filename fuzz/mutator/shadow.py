@@ -58,6 +58,8 @@ class ShadowObject:
     """The object of a weak reference; the key of an ephemeron."""
     value: ShadowObject | None = None
     """The value of an ephemeron; None if it is known to be lost."""
+    contents: int = 0
+    """The number of a string or a block, from 1, by which its bytes are known; 0 if it has none."""
 
     @property
     def name(self) -> str:
@@ -88,6 +90,7 @@ class Shadow:
         for index, obj in enumerate(self.prebuilt):
             obj.origin = f"prebuilt {index}"
         self._followed = 0
+        self._filled = 0  # How many strings and blocks have got a number.
         self.young: list[ShadowObject] = []
         # The periods; None if sampling is off, and if it is not paused.
         self.sampling_bytes = contract.sampling.initial_period_bytes or None
@@ -176,6 +179,8 @@ class Shadow:
     def _allocate(self, action: Any) -> None:  # noqa: ANN401 - any allocation
         kind, obj = action.kind, self.object_of(action)
         obj.origin = self._followed
+        if kind == "string":
+            self._number(obj)
         self.roots.append(obj)
         if action.old:
             obj.age = OLD
@@ -199,7 +204,12 @@ class Shadow:
         block = self._object("block", size_bytes, size_bytes, nonmovable=True)
         block.origin = self._followed
         block.size_bytes = self._layout.room_bytes(size_bytes)
+        self._number(block)
         self.roots.append(block)
+
+    def _number(self, obj: ShadowObject) -> None:
+        self._filled += 1
+        obj.contents = self._filled
 
     def _switch_sampling(self, action: Any) -> None:  # noqa: ANN401 - any that does
         match action.sampling:
@@ -426,6 +436,11 @@ class Shadow:
         """The names of the objects in the rows of `graph`."""
         self.graph()
         return [obj.name for obj in self._walked]
+
+    def filled(self) -> list[ShadowObject]:
+        """The strings and blocks that the mutator can reach, in the order of `graph`."""
+        self.graph()
+        return [obj for obj in self._walked if obj.contents]
 
     def graph(self) -> list[list[int]]:
         """What a walk through the target's heap must find; see Observation.graph."""

@@ -466,6 +466,11 @@ class CheckHeap(Action, answer="graph"):
     """Walk all reachable objects."""
 
 
+@attrs.frozen
+class CheckContents(Action, answer="contents", needs=("contents",)):
+    """Walk all reachable objects, and compare the bytes of each string and block."""
+
+
 def name_of(action: type[Action]) -> str:
     """The name of an action in a trace: `allocate_string` for AllocateString."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", action.__name__).lower()

@@ -354,6 +354,9 @@ class Contract:
     """None: there are neither finalizers nor ephemerons."""
     exhaustion: Exhaustion | None = None
     """None: every allocation succeeds."""
+    contents: Literal["bytes", "checksums"] | None = None
+    """How `check_contents` answers for a string or a block: the mutator compares its bytes, or
+    reports a checksum of them. None: the mutator writes no bytes into it."""
     boundary_bytes: Annotated[tuple[int, ...], Limits(1)] = ()
     """Sizes of objects, or of blocks with their headers, at which the target may behave differently
     although the contract promises no difference. Sessions draw them more often."""

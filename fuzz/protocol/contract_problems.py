@@ -345,6 +345,8 @@ def _fields(contract: Contract) -> Iterator[str]:
         for field in fields:
             if field not in contract.observes:
                 yield f"{what} needs {field} in observes"
+    if "check_contents" in listed and contract.contents is None:
+        yield "check_contents in actions needs contents, bytes or checksums"
     if "memory" in contract.observes and "memory" not in contract.promises:
         yield "memory in observes needs memory in promises"
     if "tlab" in listed and not counting.shows_local_buffers:

@@ -81,6 +81,10 @@ class Observation:
     """One row for each object, in the order of discovery from the roots and then the prebuilt
     objects, breadth first. A row has the type's index, the number or length, and for each reference
     that is not null its field and the row of its object."""
+    contents: list[list[int]] | None = None
+    """One row for each string and block, in the order of `graph`. It has the object's number. If a
+    byte is wrong, its offset and up to 16 bytes from there follow. If the contract's `contents` are
+    checksums, the row has the CRC-32 of all bytes instead."""
     free: int | None = None
     limit: int | None = None
     top: int | None = None

@@ -99,6 +99,8 @@ def _figures(seen: Observation) -> Iterator[str]:
         figures = getattr(seen, field)
         if figures is not None:
             yield f"{field} of {describe_figures(field, figures)}"
+    if seen.contents is not None:
+        yield f"contents of {counted(len(seen.contents), 'object')}"
 
 
 def _events(seen: Observation, contract: Contract) -> Iterator[str]:

@@ -42,6 +42,8 @@ class Block:
     class_bytes: int | None
     sample: SampledBlock | None
     is_freed: bool = False
+    contents: bytes = b""
+    """The first bytes, which the mutator has written."""
 
 
 class ThreadCache:
@@ -126,11 +128,16 @@ class BlockHeap:
             raise DanglingReferenceError("a block is resized that was freed")
         requested = self._sizes.resizing_bytes(block.usable_bytes, requested_bytes)
         if requested is None:
-            return block
+            return self.copied(block, block, requested_bytes)
         counted_bytes = self._sizes.counted_bytes(requested)
         hit = self._samplers[self.thread].count_resized(counted_bytes)
-        resized = self._place(requested, counted_bytes, hit)
+        resized = self.copied(block, self._place(requested, counted_bytes, hit), requested_bytes)
         self.free(block)
+        return resized
+
+    def copied(self, block: Block, resized: Block, requested_bytes: int) -> Block:
+        """The resized block with what was in the block, up to its own size."""
+        resized.contents = block.contents[:requested_bytes]
         return resized
 
     def free(self, block: Block) -> None:

@@ -200,6 +200,10 @@ class Heap:
         """Store an integer in a node."""
         self._object(root).number = number
 
+    def write_contents(self, root: int, contents: bytes) -> None:
+        """Write all characters of a string."""
+        self._object(root).contents = contents
+
     def copy_array(
         self, source_root: int, dest_root: int, source_start: int, dest_start: int, length: int
     ) -> None:
@@ -363,3 +367,17 @@ class Heap:
             error.graph = graph
             raise error
         return graph
+
+    def contents(self) -> list[bytes]:
+        """Return the characters of each reachable string, in the order of `walk`.
+
+        Raises DanglingReferenceError for an object that is gone.
+        """
+        found = list(dict.fromkeys(self.roots + self.prebuilt))
+        known = {*found}
+        for obj in found:
+            for ref in self._alive(obj).refs:
+                if ref is not None and ref not in known:
+                    known.add(ref)
+                    found.append(ref)
+        return [obj.contents for obj in found if obj.kind is Kind.STRING]

@@ -39,6 +39,7 @@ class Identities:
         shadow.number = obj.number
         shadow.refs = obj.refs
         shadow.target = obj.target
+        shadow.contents = obj.contents
         return shadow
 
     def after_minor_collection(self, pinned: Mapping[int, Object], is_marking: bool) -> None:

@@ -169,6 +169,7 @@ class MinorCollection:
         else:
             moved = Object(obj.kind, OUTSIDE, obj.size_bytes, obj.number, obj.refs)
             moved.target = obj.target
+            moved.contents = obj.contents
             self._heap.place_old(moved)
         if moved.kind in KINDS_WITH_REFERENCES:
             self._heap.barrier.remembered.append(moved)

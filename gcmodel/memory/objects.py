@@ -39,6 +39,7 @@ class Object:
 
     __slots__ = (
         "cards",
+        "contents",
         "flags",
         "forwarded_to",
         "freed_by",
@@ -60,6 +61,7 @@ class Object:
         self.size_bytes = size_bytes  # rounded to words
         self.number = number  # a node's integer, a string's or array's length
         self.refs = refs
+        self.contents = b""  # what the mutator has written into a string
         self.target: Self | None = None
         self.cards: set[int] | None = None  # the dirty cards of a large array
         self.forwarded_to: Self | None = None

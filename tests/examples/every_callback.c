@@ -148,7 +148,16 @@ static void move_array(void *array, uint64_t source_start, uint64_t dest_start, 
 
 static uint64_t take_identity(void *obj) { return (uint64_t)((object *)obj)->number + 100; }
 static void pin(void *string) { SAY("pin %" PRId64 "\n", ((object *)string)->number); }
-static void unpin(void *string) { SAY("unpin %" PRId64 "\n", ((object *)string)->number); }
+
+/* The tenth character of a long string is lost. */
+static void unpin(void *string)
+{
+    object *obj = string;
+    SAY("unpin %" PRId64 "\n", obj->number);
+    if (obj->number > 9)
+        ((unsigned char *)obj->references)[9] = 0;
+}
+
 static object *finalizable;
 
 static void register_finalizer(void *const *node, int64_t number)
@@ -189,6 +198,7 @@ static void disable_sampling(bool report) { SAY("disable_sampling %d\n", report)
 static void pause_sampling(void) { SAY("pause_sampling\n"); }
 static void resume_sampling(void) { SAY("resume_sampling\n"); }
 static void fork_here(void) { SAY("fork\n"); }
+static unsigned char *contents(void *string) { return (void *)((object *)string)->references; }
 
 static const gcfuzz_adapter ADAPTER = {
     .start = start,
@@ -225,6 +235,7 @@ static const gcfuzz_adapter ADAPTER = {
     .pause_sampling = pause_sampling,
     .resume_sampling = resume_sampling,
     .fork = fork_here,
+    .contents = contents,
 };
 
 int main(void)

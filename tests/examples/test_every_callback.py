@@ -15,6 +15,7 @@ import pytest
 from waiting import PATIENCE_SECONDS
 
 from fuzz.protocol.actions import ACTIONS
+from fuzz.protocol.written import contents_of
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 
@@ -181,6 +182,27 @@ def test_an_ephemeron_has_a_value(talk: Talk) -> None:
     pair = '{"do": "allocate_ephemeron", "key": 0, "value": 1}'
     answers, _ = talk(NODE, STRING, pair, '{"do": "read_ephemeron", "root": 2}')
     assert answers[-1] == {"value": 7}
+
+
+CHECK = '{"do": "check_contents"}'
+LONG, OLD = '{"do": "allocate_string", "length": 12}', '{"do": "allocate_old_string", "length": 9}'
+
+
+def test_the_kit_writes_into_each_string_and_compares_it(talk: Talk) -> None:
+    answers, _ = talk(NODE, LONG, OLD, '{"do": "allocate_string", "length": 0}', CHECK)
+    assert answers[-1] == {"contents": [[1], [2], [0]]}
+
+
+def test_the_kit_shows_the_bytes_from_the_first_wrong_one_on(talk: Talk) -> None:
+    answers, _ = talk(LONG, LONG, '{"do": "unpin", "root": 0}', CHECK)
+    *_, ten, eleven = contents_of(1, 12)
+    assert answers[-1] == {"contents": [[1, 9, 0, ten, eleven], [2]]}
+
+
+def test_the_kit_compares_a_string_that_only_an_array_refers_to(talk: Talk) -> None:
+    write = '{"do": "write", "root": 0, "field": 0, "value": 1}'
+    answers, _ = talk(ARRAY, LONG, write, '{"do": "free", "root": 1}', OLD, CHECK)
+    assert answers[-1] == {"contents": [[2], [1]]}
 
 
 REGISTER = '{"do": "register_finalizer", "root": 0, "number": 10}'

@@ -25,6 +25,7 @@ FOUND_BY = {
     "restart-loses-period": "pointers",
     "forgotten-remembered-entry": "heap",
     "arraycopy-skips-barrier": "heap",
+    "move-cuts-string": "contents",
 }
 ONLY_SANITIZED = "looks-past-the-end"
 

@@ -35,6 +35,7 @@ OF_FINALIZERS = (
 )
 OF_OTHERS = (
     *("malloc", "calloc", "realloc", "set_period", "read_profile", "run_at_once"),
+    "check_contents",
     *OF_FINALIZERS,
 )
 

@@ -1,9 +1,9 @@
 """The base of the drivers of stock allocators, each in its own process.
 
 Each thread of the mutator is a thread of this process, and the library has a sampler for each. The
-threads take turns. Each block has a stamp at both ends, which is checked when the block is resized
-or freed. Invariant: a header frees all blocks, so the answers to a trace do not depend on the
-traces before it.
+threads take turns. Each block is filled with the bytes of its number, which are compared when it is
+resized, freed or checked, and at the next header. Invariant: a header frees all blocks, so the
+answers to a trace do not depend on the traces before it.
 """
 
 from __future__ import annotations
@@ -19,40 +19,54 @@ import attrs
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.written import NUMBER_BYTES, contents_of, row_of
 from fuzz.targets.allocators.stock_library import Allocator
 from fuzz.targets.process.driver import CarryOut, Driver
 from fuzz.targets.process.threads import Threads
 
 AnyLibrary = TypeVar("AnyLibrary", bound=Allocator)
 AnySampler = TypeVar("AnySampler")
-STAMP_BYTES = 8
-"""Every block has room for one stamp."""
 
 
-class DamageError(Exception):
+class DamageError(ValueError):
     """A block has other bytes than were written, or than calloc promises."""
 
 
 @attrs.frozen
 class StockBlock:
-    """A live block, with its `stamp` at both ends."""
+    """A live block of which `size_bytes` were requested, filled with the bytes of its number."""
 
     library: Allocator
     address: int
+    size_bytes: int
     room_bytes: int
-    stamp: bytes
+    number: int
 
     def write(self) -> None:
-        for address in self._ends():
-            self.library.write(address, self.stamp)
+        self.library.fill(self.address, self.number, self.room_bytes)
 
     def check(self) -> None:
-        """Raises DamageError if the stamp has changed."""
-        for address in self._ends():
-            _check(self.library, address, self.stamp, "a block is damaged")
+        """Raises DamageError if a byte has changed. It is written again, so that it shows once."""
+        if difference := self.difference(self.room_bytes):
+            self.write()
+            raise DamageError(f"block {self.number} is damaged: {difference}")
 
-    def _ends(self) -> tuple[int, int]:
-        return self.address, self.address + self.room_bytes - STAMP_BYTES
+    def row(self) -> list[int]:
+        """The answer of `check_contents`. Raises DamageError for a byte that was not requested."""
+        if self.difference(self.room_bytes):
+            row = row_of(self.library.read(self.address, self.size_bytes), self.number)
+            if len(row) == 1:
+                self.check()
+            self.write()
+            return row
+        return row_of(contents_of(self.number, min(self.size_bytes, NUMBER_BYTES)))
+
+    def difference(self, length: int) -> str:
+        """The first of its bytes that has changed, and those after it; empty if none has."""
+        if self.library.is_filled(self.address, self.number, length):
+            return ""
+        _, offset, *found = row_of(self.library.read(self.address, length), self.number)
+        return f"at offset {offset} it has {bytes(found).hex(' ')}"
 
 
 class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
@@ -68,7 +82,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         self.blocks: list[StockBlock] = []
         """A block for each root slot."""
         self.threads = Threads()
-        self._stamps = count(1)
+        self._numbers = count(1)
 
     @cached_property
     def library(self) -> AnyLibrary:
@@ -76,12 +90,23 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         return self.load()
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
-        for block in self.blocks:
-            self.library.free(block.address)
-        self.blocks, self._stamps = [], count(1)
+        self._free_all()
         for thread in range(len(self.samplers), self.thread_count):
             self.samplers.append(self.threads.run(thread, self.find_sampler))
         return attrs.evolve(self.begin_samplers(chosen), version=self.library.version)
+
+    def _free_all(self) -> None:
+        """Free the blocks of the last trace. Raises DamageError for the first damaged one."""
+        blocks, self.blocks, self._numbers = self.blocks, [], count(1)
+        damage: list[DamageError] = []
+        for block in blocks:
+            try:
+                block.check()
+            except DamageError as problem:
+                damage.append(problem)
+            self.library.free(block.address)
+        if damage:
+            raise damage[0]
 
     @abstractmethod
     def load(self) -> AnyLibrary:
@@ -118,7 +143,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
     def malloc(self, action: actions.Malloc) -> int:
         size_bytes = self._checked_size(action)
         address = self.allocated(action.thread, lambda: self.library.malloc(size_bytes))
-        return self.keep(address, len(self.blocks))
+        return self.keep(address, len(self.blocks), size_bytes)
 
     def calloc(self, action: actions.Calloc) -> int:
         size_bytes, library = self._checked_size(action), self.library
@@ -127,7 +152,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         )
         if not library.is_zero(address, size_bytes):
             raise DamageError("calloc's block is not all zero")
-        return self.keep(address, len(self.blocks))
+        return self.keep(address, len(self.blocks), size_bytes)
 
     def realloc(self, action: actions.Realloc) -> int:
         old, size_bytes = self.blocks[action.root], self._checked_size(action)
@@ -140,8 +165,12 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
             return address
 
         address = self.allocated(action.thread, call)
-        _check(self.library, address, old.stamp[:size_bytes], "realloc lost what was in the block")
-        return self.keep(address, action.root)
+        moved = attrs.evolve(old, address=address)
+        lost = moved.difference(min(old.size_bytes, size_bytes))
+        room_bytes = self.keep(address, action.root, size_bytes, old.number)
+        if lost:
+            raise DamageError(f"realloc lost what was in block {old.number}: {lost}")
+        return room_bytes
 
     def free(self, root: int) -> None:
         block = self.blocks.pop(root)
@@ -159,10 +188,11 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
             )
         return size_bytes
 
-    def keep(self, address: int, root: int) -> int:
-        """Stamp the block, and put it into a root slot; returns its usable bytes."""
-        stamp = next(self._stamps).to_bytes(STAMP_BYTES, "big")
-        block = StockBlock(self.library, address, self.library.usable_bytes(address), stamp)
+    def keep(self, address: int, root: int, size_bytes: int, number: int | None = None) -> int:
+        """Fill the block, and put it into a root slot; returns its usable bytes."""
+        number = next(self._numbers) if number is None else number
+        room_bytes = self.library.usable_bytes(address)
+        block = StockBlock(self.library, address, size_bytes, room_bytes, number)
         block.write()
         self.blocks[root : root + 1] = [block]
         return block.room_bytes
@@ -175,9 +205,5 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         actions.SetPeriod: lambda driver, each: driver.set_period(each.period_bytes),
         actions.PauseSampling: lambda driver, _: driver.pause(),
         actions.ResumeSampling: lambda driver, _: driver.resume(),
+        actions.CheckContents: lambda driver, _: [block.row() for block in driver.blocks],
     }
-
-
-def _check(library: Allocator, address: int, expected: bytes, problem: str) -> None:
-    if not library.holds(address, expected):
-        raise DamageError(problem)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from ctypes import c_int, c_size_t, c_void_p
+from functools import cache
 from typing import Any
 
 from fuzz.problems import BadInputError
+from fuzz.protocol.written import parts_of
 from fuzz.targets.allocators.find import STATIC_STORAGE
 
 
@@ -52,6 +54,11 @@ ZEROS = 8
 """This many bytes of a block are compared with zeros, the others with those this far before."""
 
 
+@cache
+def _address_of(table: bytes) -> int:
+    return ctypes.cast(ctypes.c_char_p(table), c_void_p).value or 0
+
+
 class Allocator:
     """The functions of an allocator. Addresses are integers."""
 
@@ -81,6 +88,21 @@ class Allocator:
         first = min(size_bytes, ZEROS)
         is_zero = self.holds(address, bytes(first))
         return is_zero and not _compare(address, address + first, size_bytes - first)
+
+    def fill(self, address: int, number: int, length: int) -> None:
+        """Write the bytes of that number; see `fuzz/protocol/written.py`."""
+        head, table, start = parts_of(number, length)
+        self.write(address, head)
+        ctypes.memmove(address + len(head), _address_of(table) + start, length - len(head))
+
+    def is_filled(self, address: int, number: int, length: int) -> bool:
+        """Whether these bytes are there."""
+        head, table, start = parts_of(number, length)
+        rest = address + len(head), _address_of(table) + start, length - len(head)
+        return self.holds(address, head) and not _compare(*rest)
+
+    def read(self, address: int, length: int) -> bytes:
+        return ctypes.string_at(address, length)
 
     def write(self, address: int, data: bytes) -> None:
         ctypes.memmove(address, data, len(data))

@@ -1,4 +1,4 @@
-"""Known bugs of allocators: which block is sampled, and how much a sample counts for.
+"""Known bugs of allocators: which block is sampled, what a sample counts for, what blocks contain.
 
 Like those of known_bugs, each is a small change to one part of gcmodel.
 """
@@ -24,11 +24,13 @@ from gcmodel.blocks.living_samples import (
     chance,
 )
 from gcmodel.blocks.size_classes import GperftoolsSizes, JemallocSizes
+from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.sampling.distances import Gperftools
 
 JEMALLOC = Host("reference-jemalloc", block_heap.JEMALLOC)
 TCMALLOC = Host("reference-tcmalloc", block_heap.TCMALLOC)
 GPERFTOOLS = Host("reference-gperftools", block_heap.GPERFTOOLS)
+OURS = "our own"
 NEVER_BYTES = 2**62
 """A distance without an end."""
 
@@ -198,6 +200,17 @@ class SnapshotCountsHistory(JemallocLivingSamples):
         return self._reported_objects, self._reported_bytes
 
 
+@JEMALLOC.bug("realloc-copies-a-word", OURS, ("contents",), 3)
+class ReallocCopiesAWord(BlockHeap):
+    """Of a resized block, only the first word is copied."""
+
+    def copied(self, block: Block, resized: Block, requested_bytes: int) -> Block:
+        copied = super().copied(block, resized, requested_bytes)
+        # Correct: all that fits.
+        copied.contents = copied.contents[:WORD_BYTES].ljust(len(copied.contents), b"\0")
+        return copied
+
+
 # gperftools.
 
 
@@ -289,7 +302,32 @@ class RateChangeMixesWeights(GperftoolsLivingSamples):
         return 1 / probability, round(sample.usable_bytes / probability)
 
 
+@GPERFTOOLS.bug("resize-in-place-clears-end", OURS, ("contents",), 3)
+class ResizeInPlaceClearsEnd(BlockHeap):
+    """A block that is resized in place loses the last byte that it keeps."""
+
+    def copied(self, block: Block, resized: Block, requested_bytes: int) -> Block:
+        copied = super().copied(block, resized, requested_bytes)
+        if copied is block:
+            copied.contents = copied.contents[:-1] + b"\0"  # Correct: nothing is written.
+        return copied
+
+
 # TCMalloc.
+
+
+@TCMALLOC.bug("free-list-link-in-live-block", OURS, ("contents",), 3)
+class FreeListLinkInLiveBlock(BlockHeap):
+    """An allocation writes a link of its free list into the living block before."""
+
+    _newest: Block | None = None
+
+    def _take(self, class_bytes: int) -> Block:
+        before, self._newest = self._newest, super()._take(class_bytes)
+        if before is not None and before.class_bytes == class_bytes and before.contents:
+            kept = before.contents[:-WORD_BYTES]
+            before.contents = kept.ljust(len(before.contents), b"\0")  # Correct: nothing.
+        return self._newest
 
 
 @TCMALLOC.bug("dropped-sample-keeps-weight", "dd-trace-py issue 19293", ("sampling",), 4)

@@ -477,6 +477,19 @@ class CallbackRunsTwice(Allocation):
         return done
 
 
+@REFERENCE.bug("move-cuts-string", OURS, ("contents",), 3)
+class MoveCutsString(MinorCollection):
+    """A string that moves keeps its first two words, and the others are zero."""
+
+    KEPT_BYTES = 2 * WORD_BYTES
+
+    def _move_out(self, obj: Object) -> Object:
+        moved = super()._move_out(obj)
+        # Correct: all of them.
+        moved.contents = moved.contents[: self.KEPT_BYTES].ljust(len(moved.contents), b"\0")
+        return moved
+
+
 KNOWN_BUGS = {bug.id: bug for bug in sorted(DECLARED, key=lambda bug: bug.host != REFERENCE.name)}
 """All known bugs, those of the plain reference first."""
 

@@ -61,7 +61,8 @@ def contract(
         ),
         settings=SETTINGS,
         actions=actions,
-        observes=("samples", "size", "profile"),
+        observes=("samples", "size", "profile", "contents"),
+        contents="bytes",
     )
 
 

@@ -31,7 +31,8 @@ def contract(actions: tuple[str, ...], period_bytes: int, seeds: tuple[int, ...]
         nursery_bytes=0,
         layout=layout_of_blocks(BLOCK_BYTES_MAX, SIZE_CLASSES),
         actions=actions,
-        observes=("samples", "size", "at", "profile"),
+        observes=("samples", "size", "at", "profile", "contents"),
+        contents="bytes",
         sampling=SamplingRule(
             period_bytes=Range(1, PERIODS[-1]),
             counting=PlacedBlocks(LARGE_BYTES),

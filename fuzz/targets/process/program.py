@@ -396,7 +396,7 @@ class ProcessTarget(FullTarget):
         if line == self._contract_line:
             return None
         self._break_off()
-        return _too_much(line)
+        return _refusal_in(line) or _too_much(line)
 
     def _hang_up(self, conversation: Conversation) -> str | None:
         try:
@@ -419,6 +419,17 @@ def _at(where: str, problem: Exception) -> str:
 
 def _too_much(line: bytes) -> str:
     return f"garbage after the last answer: {lines.quoted(line.decode(errors='replace'))}"
+
+
+def _refusal_in(line: bytes) -> str | None:
+    """What a program found wrong with the trace that ends: an `error` instead of a contract."""
+    try:
+        _contract_in(line)
+    except WrongContractError:
+        return None
+    except BrokenConversationError as problem:
+        return _at("end", problem) if str(problem).startswith("refused") else None
+    return None
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import attrs
 
 from fuzz.protocol import actions
-from fuzz.protocol.actions import Action
+from fuzz.protocol.actions import Action, requested_bytes
 from fuzz.protocol.contract import (
     Contract,
     Layout,
@@ -24,12 +24,13 @@ from fuzz.protocol.contract import (
 )
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget
+from fuzz.protocol.written import contents_of, row_of
 from gcmodel import HeapError
 from gcmodel.blocks.block_heap import GPERFTOOLS, JEMALLOC, TCMALLOC, Block, BlockParts
 
 BLOCK_BYTES_MAX = 2**20
-ACTIONS = ("malloc", "calloc", "realloc", "free", "set_period", "read_profile")
-OBSERVES = ("samples", "size", "profile")
+ACTIONS = ("malloc", "calloc", "realloc", "free", "set_period", "read_profile", "check_contents")
+OBSERVES = ("samples", "size", "profile", "contents")
 PERIODS = Range(1, 2**30)
 POWERS_OF_TWO = tuple(2**lg for lg in range(21))
 THREADS = (Setting("threads", 2, Range(1, 4)), Setting("sampler_seed", 0, Range(0, 2**32)))
@@ -65,19 +66,24 @@ class BlocksTarget(FullTarget):
         self._parts = parts
         self._without = without
         self._carry_out: dict[type[Action], Callable[[Any], Any]] = {
-            actions.Malloc: lambda each: self._allocated(self._heap.malloc(each.size_bytes)),
+            actions.Malloc: lambda each: self._allocated(
+                self._heap.malloc(each.size_bytes), each.size_bytes
+            ),
             actions.Calloc: lambda each: self._allocated(
-                self._heap.calloc(each.count, each.size_bytes)
+                self._heap.calloc(each.count, each.size_bytes), requested_bytes(each)
             ),
             actions.Realloc: self._realloc,
-            actions.Free: lambda each: self._heap.free(self._roots.pop(each.root)),
+            actions.Free: self._free,
             actions.SetPeriod: lambda each: self._heap.set_period(each.period_bytes),
             actions.PauseSampling: lambda _: self._heap.pause_sampling(),
             actions.ResumeSampling: lambda _: self._heap.resume_sampling(),
             actions.ReadProfile: lambda _: [*self._heap.profile()],
+            actions.CheckContents: lambda _: [row_of(each.contents) for each in self._roots],
         }
         self._heap = parts.heap(parts, 1, (0,))
         self._roots: list[Block] = []
+        self._numbers: list[int] = []
+        self._blocks = 0
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         chosen = chosen_settings(configuration, self.settings)
@@ -85,7 +91,7 @@ class BlocksTarget(FullTarget):
         seeds = tuple(range(first, first + chosen["threads"]))
         period_bytes = chosen["period_bytes"]
         self._heap = self._parts.heap(self._parts, period_bytes, seeds)
-        self._roots = []
+        self._roots, self._numbers, self._blocks = [], [], 0
         return Contract(
             nursery_bytes=0,
             layout=self.layout,
@@ -93,6 +99,7 @@ class BlocksTarget(FullTarget):
             settings=self.settings,
             actions=self.carries_out,
             observes=self.observes,
+            contents="bytes",
         ).without(self._without)
 
     def perform(self, action: Action) -> Observation:
@@ -113,13 +120,25 @@ class BlocksTarget(FullTarget):
         hits.clear()
         return observation
 
-    def _allocated(self, block: Block) -> int:
+    def _allocated(self, block: Block, size_bytes: int) -> int:
+        self._blocks += 1
         self._roots.append(block)
+        self._numbers.append(self._blocks)
+        block.contents = contents_of(self._blocks, size_bytes)
         return block.usable_bytes
 
+    def _free(self, action: actions.Free) -> None:
+        del self._numbers[action.root]
+        self._heap.free(self._roots.pop(action.root))
+
     def _realloc(self, action: actions.Realloc) -> int:
-        resized = self._heap.realloc(self._roots[action.root], action.size_bytes)
-        self._roots[action.root] = resized
+        """Resize the block, and write the bytes that it has got."""
+        root, size_bytes = action.root, action.size_bytes
+        resized = self._heap.realloc(self._roots[root], size_bytes)
+        self._roots[root] = resized
+        kept, contents = resized.contents, contents_of(self._numbers[root], size_bytes)
+        is_right = contents.startswith(kept)
+        resized.contents = contents if is_right else kept + contents[len(kept) :]
         return resized.usable_bytes
 
 

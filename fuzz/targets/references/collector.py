@@ -27,6 +27,7 @@ from fuzz.protocol.contract import (
 )
 from fuzz.protocol.observation import Observation, Report
 from fuzz.protocol.target import FullTarget
+from fuzz.protocol.written import contents_of, row_of
 from gcmodel import Configuration, Heap, HeapError, Parts
 from gcmodel.collector.invariants import check_invariants
 from gcmodel.sampling.sample_point import Sampling
@@ -59,6 +60,7 @@ RULE_WITH_PINS = attrs.evolve(RULE, pinning="allowed")
 OBSERVES = (
     *("samples", "minors", "order", "size", "outside", "at", "value", "alive", "identity"),
     *("reports", "graph", "free", "limit", "top", "sample_point", "state", "memory"),
+    "contents",
 )
 PROMISES: tuple[Promise, ...] = ("collections", "memory", "progress", "pressure")
 
@@ -110,6 +112,7 @@ CARRY_OUT: Mapping[type[Action], Callable[[Heap, Any], Any]] = {
     actions.ResumeSampling: lambda heap, _: heap.resume_sampling(),
     actions.Fork: lambda heap, _: heap.after_fork(),
     actions.CheckHeap: lambda heap, _: heap.walk(),
+    actions.CheckContents: lambda heap, _: [row_of(each) for each in heap.contents()],
 }
 """What carries out each action; returns an allocation's size and place, or the answer."""
 
@@ -139,6 +142,7 @@ class ReferenceTarget(FullTarget):
         self._parts = parts
         self._without = without
         self._heap = Heap(Configuration(), parts)
+        self._strings = 0
 
     def check_invariants(self) -> None:
         """Check the invariants after each action from now on; a broken one is an error."""
@@ -149,6 +153,7 @@ class ReferenceTarget(FullTarget):
         # The heap and its parts are a cycle, which is cheaper to break than to collect.
         vars(self._heap).clear()
         self._heap = self.make_heap(self.configuration_of(chosen), self._parts)
+        self._strings = 0
         return self.contract_of(chosen).without(self._without)
 
     def configuration_of(self, chosen: Mapping[str, Any]) -> Configuration:
@@ -175,6 +180,7 @@ class ReferenceTarget(FullTarget):
             ),
             pins_max=_pins_max(chosen["nursery_bytes"], chosen["large_object_bytes"]),
             promises=PROMISES,
+            contents="bytes",
             old_space=OldSpace(
                 card_items=chosen["card_items"],
                 threshold_bytes=chosen["nursery_bytes"] * 5 // 2,
@@ -208,6 +214,10 @@ class ReferenceTarget(FullTarget):
         if action.allocates:
             observation.size, observation.at = result
             observation.outside = observation.at is None
+            if action.kind == "string":
+                self._strings += 1
+                contents = contents_of(self._strings, getattr(action, "length", 0))
+                self._heap.write_contents(-1, contents)
         elif action.answer:
             setattr(observation, action.answer, result)
         if action.collects == "full":

@@ -27,7 +27,8 @@ def contract(actions: tuple[str, ...], period_bytes: int, seeds: tuple[int, ...]
         nursery_bytes=0,
         layout=layout_of_blocks(BLOCK_BYTES_MAX, SIZE_CLASSES, page_bytes=8192),
         actions=actions,
-        observes=("samples", "size", "weights", "profile"),
+        observes=("samples", "size", "weights", "profile", "contents"),
+        contents="bytes",
         sampling=SamplingRule(
             period_bytes=PERIODS,
             counts="requested_plus_one",

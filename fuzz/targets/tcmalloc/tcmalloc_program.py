@@ -18,6 +18,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from fuzz.problems import BadInputError
+from fuzz.protocol.written import contents_of, parts_of
 from fuzz.targets.allocators.stock_library import Allocator
 from fuzz.targets.process.asked_process import AskedProcess
 from fuzz.targets.process.user_programs import compiled
@@ -119,12 +120,23 @@ class TcmallocProgram(Allocator):
         self.write(sampler, SAMPLER.pack(period_bytes, state, has_started, 0))
         self.free(self.malloc(1))
 
+    @override
     def read(self, address: int, length: int) -> bytes:
         return os.pread(self._memory, length, address)
 
     @override
     def holds(self, address: int, expected: bytes) -> bool:
         return self.read(address, len(expected)) == expected
+
+    @override
+    def fill(self, address: int, number: int, length: int) -> None:
+        self.write(address, contents_of(number, length))
+
+    @override
+    def is_filled(self, address: int, number: int, length: int) -> bool:
+        head, table, start = parts_of(number, length)
+        rest = self.read(address + len(head), length - len(head))
+        return self.holds(address, head) and table.startswith(rest, start)
 
     @override
     def is_zero(self, address: int, size_bytes: int) -> bool:

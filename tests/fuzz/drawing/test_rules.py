@@ -314,6 +314,7 @@ ROOTS = (do.AllocateNode(9), do.AllocateString(9), do.AllocateArray(3), do.Alloc
 
 SIMPLEST_ACTIONS = (
     *(do.CollectMinor(), do.CollectStep(), do.CollectProgress(), do.CollectFull(), do.CheckHeap()),
+    do.CheckContents(),
     *(
         do.DisableSampling(),
         do.EnableSampling(8),

@@ -75,7 +75,7 @@ def test_the_bench_asks_an_oracle_after_those_that_it_relies_on() -> None:
 
 def test_where_no_oracle_relies_on_another_the_order_of_the_fields_decides() -> None:
     assert [oracle.__name__ for oracle in ORACLES] == [
-        *("HeapOracle", "SamplingOracle", "MajorOracle", "FinalizationOracle"),
+        *("HeapOracle", "SamplingOracle", "ContentsOracle", "MajorOracle", "FinalizationOracle"),
         *("ExhaustionOracle", "MinorsOracle", "PlacesOracle"),
         *("EstimateOracle", "WeightsOracle", "SurvivalOracle", "PointersOracle"),
         *("MemoryOracle", "AtOnceOracle", "RoomOracle"),

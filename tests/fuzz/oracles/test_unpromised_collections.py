@@ -24,7 +24,7 @@ from fuzz.targets import make_target
 
 ACTIONS = 1_000
 UNSUPPORTED = ("pin", "unpin", "set_callback", "fork")
-OBSERVES = ("samples", "minors", "size", "outside", "value", "alive", "graph")
+OBSERVES = ("samples", "minors", "size", "outside", "value", "alive", "graph", "contents")
 TWICE = (AllocateNode(0), EnableSampling(8), ReadNumber(0), CheckHeap())
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import attrs
 import pytest
@@ -70,7 +70,7 @@ def tables_of(page: str) -> list[list[list[str]]]:
 def type_named(annotation: Any) -> str:
     """How a table names the type of a field."""
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is UnionType and NoneType in arguments:
+    if origin in (UnionType, Union) and NoneType in arguments:
         [other] = (each for each in arguments if each is not NoneType)
         return f"{type_named(other)} or null"
     if annotation == Distances:

@@ -20,6 +20,7 @@ ORACLES = (
     "survival",
     "pointers",
     "estimate",
+    "contents",
     "major",
     "minors",
     "memory",

@@ -406,7 +406,10 @@ def test_a_damaged_block_is_an_error() -> None:
     done = subprocess.run(
         command(DAMAGING), stdout=subprocess.PIPE, check=True, timeout=PATIENCE_SECONDS
     )
-    assert json.loads(done.stdout) == ["DamageError: a block is damaged", None]
+    assert json.loads(done.stdout) == [
+        "DamageError: block 2 is damaged: at offset 111 it has 07",
+        None,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from fuzz.protocol.actions import (
     AllocateString,
     AllocateWeakref,
     Calloc,
+    CheckContents,
     CollectFull,
     CollectMinor,
     CollectStep,
@@ -96,7 +97,7 @@ CALLBACK = (SetCallback(31), EnableSampling(1024))
 PREBUILT = (ARRAY, Write(0, 0, 0), MINOR, LoadPrebuilt(1))
 AT_TOP = (EnableSampling(264), AllocateString(215))
 LOST_AND_FULL = (Write(0, 0, None), FULL)
-PROFILE = ReadProfile()
+PROFILE, CONTENTS = ReadProfile(), CheckContents()
 BEYOND_THRESHOLD = AllocateArray(79)
 """It takes a word more than the first threshold, 640 bytes."""
 ONLY_IN_PERMANENT = (LoadPrebuilt(0), NODE, Write(0, 0, 1), Free(0))
@@ -147,6 +148,10 @@ TRIGGERS: dict[str, Scenario] = {
     "forgotten-remembered-entry": [NODE, MINOR, NODE, Write(0, 0, 1), MINOR],
     "shadow-keeps-number": [NODE, TakeIdentity(0), WriteNumber(0, 1), MINOR],
     "word-lost-by-large": [OUTSIDE],
+    "move-cuts-string": [AllocateString(17), MINOR, CONTENTS],
+    "realloc-copies-a-word": [Malloc(9), Realloc(0, 9), CONTENTS],
+    "resize-in-place-clears-end": [Malloc(24), Realloc(0, 23), CONTENTS],
+    "free-list-link-in-live-block": [Malloc(12), Malloc(12), CONTENTS],
     "callback-runs-twice": [TINY, SetCallback(8), STRING, AllocateString(8)],
     "first-offset-mask": [EnableSampling(16)],
     "first-word-never": [EVERY_8],
@@ -314,6 +319,14 @@ NEAR_MISSES: dict[str, Scenario] = {
     "shadow-keeps-number": [NODE, WriteNumber(0, 1), TakeIdentity(0), MINOR],
     # It is in the nursery.
     "word-lost-by-large": [NODE],
+    # It has two words.
+    "move-cuts-string": [AllocateString(16), MINOR, CONTENTS],
+    # It has one word.
+    "realloc-copies-a-word": [Malloc(8), Realloc(0, 8), CONTENTS],
+    # It moves.
+    "resize-in-place-clears-end": [Malloc(24), Realloc(0, 11), CONTENTS],
+    # They have different classes.
+    "free-list-link-in-live-block": [Malloc(12), Malloc(24), CONTENTS],
     # Its string fills half of the nursery, and no more.
     "callback-runs-twice": [TINY, SetCallback(7), STRING, AllocateString(8)],
     # The first distance is a multiple of 256.

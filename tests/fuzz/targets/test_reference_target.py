@@ -16,6 +16,7 @@ from fuzz.protocol.actions import (
     AllocateOldString,
     AllocateString,
     AllocateWeakref,
+    CheckContents,
     CheckHeap,
     CollectFull,
     CollectMinor,
@@ -213,6 +214,7 @@ def test_some_action_fills_every_field_of_the_contract(reference: Target) -> Non
     actions = (
         *(EnableSampling(8), NODE, AllocateWeakref(0), Write(0, 0, 0), Read(0, 0)),
         *(ReadWeakref(1), TakeIdentity(0), MINOR, CollectFull()),
+        *(AllocateString(9), CheckContents()),
     )
     observations = carried_out(reference, actions)
     nothing = Observation()

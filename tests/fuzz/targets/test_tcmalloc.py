@@ -113,7 +113,8 @@ def test_a_damaged_block_is_an_error(target: TcmallocDriver) -> None:
     size_bytes = target.perform(Malloc(100)).size
     assert size_bytes
     target.library.write(target.blocks[0].address + size_bytes - 1, b"\7")
-    assert target.perform(Free(0)).error == "DamageError: a block is damaged"
+    damage = f"at offset {size_bytes - 1} it has 07"
+    assert target.perform(Free(0)).error == f"DamageError: block 1 is damaged: {damage}"
 
 
 # Without the program, or with another.

@@ -1,0 +1,69 @@
+"""The bytes that the mutator writes into strings and blocks, and the rows that answer for them.
+
+The n-th string or block that actions of a trace allocate has the number n, from 1, which it keeps
+when it moves or is resized. Its first eight bytes are that number, the least byte first. The byte
+at offset i after them depends on both:
+
+    m = (n * 40503 + i) mod 65536
+    byte = ((m * 2654435761) mod 2**32) >> 24
+
+So two objects differ from their first byte on, and a range that is copied to another offset shows.
+Invariant: a shorter object has the first bytes of a longer one with its number.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+NUMBER_BYTES = 8
+PERIOD_BYTES = 2**16
+STRIDE = 40503
+"""How far apart the bytes of two objects start in a period."""
+MULTIPLIER, TOP_BYTE = 2654435761, 24
+SHOWN_BYTES = 16
+"""How many bytes a row shows from the first wrong one on."""
+_PERIOD = bytes((m * MULTIPLIER % 2**32) >> TOP_BYTE for m in range(PERIOD_BYTES))
+
+
+@cache
+def _periods(count: int) -> bytes:
+    return _PERIOD * count
+
+
+def number_in(data: bytes) -> int:
+    """The number that an object with these bytes shows."""
+    return int.from_bytes(data[:NUMBER_BYTES], "little")
+
+
+def parts_of(number: int, length: int) -> tuple[bytes, bytes, int]:
+    """The first bytes of the object, and a table that has the others from an offset on.
+
+    So nothing is copied to compare a block of megabytes.
+    """
+    head = (number % 2 ** (8 * NUMBER_BYTES)).to_bytes(NUMBER_BYTES, "little")
+    start = number * STRIDE % PERIOD_BYTES
+    # A power of two of periods, so that few tables are kept.
+    count = 1 << ((start + length) // PERIOD_BYTES).bit_length()
+    return head[:length], _periods(count), start + NUMBER_BYTES
+
+
+def contents_of(number: int, length: int) -> bytes:
+    """The bytes of the object with that number, 0 or more."""
+    head, table, start = parts_of(number, length)
+    return b"".join((head, memoryview(table)[start : start + length - len(head)]))
+
+
+def row_of(data: bytes, number: int | None = None) -> list[int]:
+    """The row that answers for an object with these bytes: its number, if all of them are right.
+
+    Otherwise the first wrong offset and up to SHOWN_BYTES bytes from there follow. A mutator that
+    does not know the number takes the one in the first bytes.
+    """
+    number = number_in(data) if number is None else number
+    expected = contents_of(number, len(data))
+    row = [number_in(expected)]
+    if data != expected:
+        pairs = enumerate(zip(data, expected, strict=True))
+        offset = next(offset for offset, (got, right) in pairs if got != right)
+        row += [offset, *data[offset : offset + SHOWN_BYTES]]
+    return row
