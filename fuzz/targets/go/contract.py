@@ -53,7 +53,8 @@ def contract(
         nursery_bytes=0,
         layout=LAYOUT,
         actions=actions,
-        observes=("samples", "minors", "profile"),
+        observes=("samples", "minors", "profile", "contents"),
+        contents="bytes",
         sampling=SamplingRule(
             period_bytes=PERIODS,
             crosses="beyond" if is_new else "at",
@@ -81,8 +82,8 @@ def by_chance(contract: Contract, shared_bytes: int) -> Contract:
     return attrs.evolve(
         contract,
         layout=attrs.evolve(contract.layout, shared_bytes=shared_bytes),
-        actions=("malloc", "free", "collect_full"),
-        observes=("samples", "minors"),
+        actions=("malloc", "free", "collect_full", "check_contents"),
+        observes=("samples", "minors", "contents"),
         sampling=SamplingRule(
             period_bytes=PERIODS,
             surplus="dropped",

@@ -17,6 +17,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.written import NUMBER_BYTES, SHOWN_BYTES, contents_of, number_in
 from fuzz.targets.go.contract import (
     BY_ITSELF,
     ONLY_EMPTY,
@@ -43,11 +44,15 @@ PERCENT = {WHEN_ASKED: -1, BY_ITSELF: 100}
 class GoAsk(IntEnum):
     """The questions to the mutator. (See mutator.go.)"""
 
-    BEGIN, SEED, LOOK, ALLOCATE, FREE, SET_RATE, PROFILE, COLLECT, SET_COLLECTOR = range(9)
+    BEGIN, SEED, LOOK, ALLOCATE, FREE, SET_RATE, PROFILE, COLLECT = range(8)
+    SET_COLLECTOR, COMPARE, READ = range(8, 11)
 
 
 class GoAnswer(NamedTuple):
-    """An answer: `value` is the samples of an allocation, or the first figure of a profile."""
+    """An answer: `value` is the samples of an allocation, or the first figure of a profile.
+
+    Of a comparison: the first wrong offset, or the size, which `more` is.
+    """
 
     value: int
     more: int
@@ -108,6 +113,8 @@ class GoDriver(Driver):
         self.mutator = GoMutator(program)
         self.rate = self._percent = self._state = 0
         self._begins = False
+        self._numbers: list[int] = []
+        self._newest = 0
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
         if self.mutator.has_ended:
@@ -118,6 +125,7 @@ class GoDriver(Driver):
         self.rate, self._state = chosen["period_bytes"], state
         self._percent = PERCENT[chosen["collector"]]
         self._begins = True
+        self._numbers, self._newest = [], 0
         stated = contract(sampler, self.actions, self.rate, state)
         if self.is_as_documented:
             return by_chance(stated, ONLY_EMPTY)
@@ -141,6 +149,25 @@ class GoDriver(Driver):
 
     def allocate(self, size_bytes: int) -> None:
         self.observation.samples = self.ask(GoAsk.ALLOCATE, size_bytes).value
+        self._newest += 1
+        self._numbers.append(self._newest)
+
+    def free(self, root: int) -> None:
+        self.ask(GoAsk.FREE, root)
+        del self._numbers[root]
+
+    def rows(self) -> list[list[int]]:
+        """What `check_contents` answers."""
+        return [self._row(root) for root in range(len(self._numbers))]
+
+    def _row(self, root: int) -> list[int]:
+        compared = self.ask(GoAsk.COMPARE, root)
+        offset, size_bytes = compared.value, compared.more
+        row = [number_in(contents_of(self._numbers[root], min(size_bytes, NUMBER_BYTES)))]
+        if offset < size_bytes:
+            places = range(offset, min(offset + SHOWN_BYTES, size_bytes))
+            row += [offset, *(self.ask(GoAsk.READ, root << 32 | place).value for place in places)]
+        return row
 
     def set_rate(self, rate: int) -> None:
         self.rate = rate
@@ -152,13 +179,14 @@ class GoDriver(Driver):
 
     CARRY_OUT: ClassVar[CarryOut] = {
         actions.Malloc: lambda driver, each: driver.allocate(each.size_bytes),
-        actions.Free: lambda driver, each: driver.ask(GoAsk.FREE, each.root),
+        actions.Free: lambda driver, each: driver.free(each.root),
         actions.CollectFull: lambda driver, _: driver.ask(GoAsk.COLLECT),
         actions.EnableSampling: lambda driver, each: driver.set_rate(each.period_bytes),
         actions.DisableSampling: lambda driver, _: driver.set_rate(0),
         # The period of a sampler that is off is that of the next EnableSampling.
         actions.SetPeriod: lambda driver, each: driver.set_rate(driver.rate and each.period_bytes),
         actions.ReadProfile: lambda driver, _: driver.profile(),
+        actions.CheckContents: lambda driver, _: driver.rows(),
     }
 
 

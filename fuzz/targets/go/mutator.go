@@ -27,6 +27,8 @@ const (
 	profile
 	collect
 	setCollector
+	compare
+	read
 )
 
 const (
@@ -40,6 +42,9 @@ var (
 	answer      [4]int64
 	blocks      = make([]*byte, 0, blocksMax) // A collection scans all of it.
 	sizes       [blocksMax]int
+	numbers     [blocksMax]int64 // Of the blocks: they determine what is written into them.
+	newest      int64
+	period      [1 << 16]byte
 	records     = make([]runtime.MemProfileRecord, recordsMax)
 	collections debug.GCStats
 	samples     int64 // Of all requested blocks: what sampled returned after the last one.
@@ -63,6 +68,9 @@ func init() {
 	// The main goroutine keeps the first thread.
 	runtime.LockOSThread()
 	runtime.GOMAXPROCS(1)
+	for place := range period {
+		period[place] = byte(uint32(place) * 2654435761 >> 24)
+	}
 	debug.SetGCPercent(never)
 }
 
@@ -106,25 +114,27 @@ func perform(number int64) {
 		block := newBlock(int(number))
 		samples = sampled()
 		answer[0] = samples - before
-		sizes[len(blocks)] = int(number)
+		newest++
+		sizes[len(blocks)], numbers[len(blocks)] = int(number), newest
 		blocks = append(blocks, nil)
 		if number > 0 {
 			blocks[len(blocks)-1] = &block[0]
-			// Both ends were zero, and get a stamp.
-			answer[2] = int64(block[0] | block[number-1])
-			block[0], block[number-1] = stamp(block), stamp(block)
+			for offset := range block {
+				answer[2] |= int64(block[offset]) // It was zero.
+				block[offset] = byteOf(newest, offset)
+			}
 		}
 	case free:
 		if number < 0 || number >= int64(len(blocks)) {
 			answer[2] = -1
 			break
 		}
-		if size := sizes[number]; size > 0 {
-			block := unsafe.Slice(blocks[number], size)
-			answer[2] = int64((block[0] ^ stamp(block)) | (block[size-1] ^ stamp(block)))
+		if firstWrong(number) < sizes[number] {
+			answer[2] = 1
 		}
 		copy(blocks[number:], blocks[number+1:])
 		copy(sizes[number:], sizes[number+1:len(blocks)])
+		copy(numbers[number:], numbers[number+1:len(blocks)])
 		blocks[len(blocks)-1] = nil
 		blocks = blocks[:len(blocks)-1]
 	case setRate:
@@ -138,7 +148,34 @@ func perform(number int64) {
 		collectAll()
 	case setCollector:
 		debug.SetGCPercent(int(number))
+	case compare:
+		answer[0], answer[1] = int64(firstWrong(number)), int64(sizes[number])
+	case read:
+		// The number of a block, and an offset in it.
+		answer[0] = int64(contents(number >> 32)[uint32(number)])
 	}
+}
+
+func contents(number int64) []byte {
+	return unsafe.Slice(blocks[number], sizes[number])
+}
+
+// The byte of a block with that number: docs/protocol.md, contents.
+func byteOf(number int64, offset int) byte {
+	if offset < 8 {
+		return byte(number >> (8 * offset))
+	}
+	return period[(number*40503+int64(offset))&0xffff]
+}
+
+// The offset of the first byte that has changed, or the size.
+func firstWrong(number int64) int {
+	for offset, each := range contents(number) {
+		if each != byteOf(numbers[number], offset) {
+			return offset
+		}
+	}
+	return sizes[number]
 }
 
 func state() int64 {
@@ -179,16 +216,13 @@ func newBlock(size int) []byte {
 	return make([]byte, size)
 }
 
-func stamp(block []byte) byte {
-	return byte(len(block)) | 1
-}
-
 // Drops all blocks, and ends the present distance: the next allocation draws one for this rate.
 func beginTrace(rate int) {
 	for index := range blocks {
 		blocks[index] = nil
 	}
 	blocks = blocks[:0]
+	newest = -1 // The first block is the driver's own.
 	collectAll()
 	// With this rate each allocation is sampled, and the distance is 0 after it.
 	runtime.MemProfileRate = 1

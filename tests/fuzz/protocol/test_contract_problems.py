@@ -373,6 +373,16 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ),
     (
         BLOCKS,
+        {"actions": ("malloc", "check_contents"), "observes": ("samples", "contents")},
+        "check_contents in actions needs contents, bytes or checksums",
+    ),
+    (
+        BLOCKS,
+        {"actions": ("malloc", "check_contents"), "contents": "bytes", "observes": ("samples",)},
+        "check_contents needs contents in observes",
+    ),
+    (
+        BLOCKS,
         {"estimates": "dumped", "initial_period_bytes": None, "first_bytes": ()},
         "estimates dumped needs initial_period_bytes, and no enable_sampling in actions",
     ),

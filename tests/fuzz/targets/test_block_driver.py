@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import attrs
 import damaging_allocator
 import pytest
 from damaging_allocator import DamagingDriver
-from target_helpers import first_failure
+from target_helpers import Changed, first_failure
 
 from fuzz.protocol.actions import Action, Calloc, CheckContents, Free, Malloc, Realloc
 from fuzz.protocol.observation import Observation
@@ -85,6 +86,15 @@ def test_a_session_finds_each_damage(when: str) -> None:
 
 def test_a_session_without_damage_is_clean() -> None:
     assert first_failure(DamagingDriver("damaging", "never"), 2000) is None
+
+
+def test_a_contract_with_another_kind_of_row_is_found() -> None:
+    driver = DamagingDriver("damaging", "never")
+    failure = first_failure(
+        Changed(driver, lambda right: attrs.evolve(right, contents="checksums")), 1000
+    )
+    assert failure is not None
+    assert failure.oracle == "contents"
 
 
 def test_what_no_action_compares_is_compared_at_the_end_of_a_trace() -> None:
