@@ -554,7 +554,7 @@ static long row_of(word object)
     return queue_length++;
 }
 
-static void put_graph(void)
+static void queue_roots(void)
 {
     queue_length = 0;
     if (table)
@@ -565,6 +565,11 @@ static void put_graph(void)
         row_of(prebuilt[index]);
     for (long index = 0; index < settings[PREBUILT_ARRAYS]; index++)
         row_of(prebuilt[PREBUILT_NODES_MAX + index]);
+}
+
+static void put_graph(void)
+{
+    queue_roots();
     graph_figures = 0;
     put("[");
     for (long row = 0; row < queue_length && !problem; row++) {
@@ -584,6 +589,74 @@ static void put_graph(void)
                 graph_figures += 2;
             }
         put("]");
+    }
+    put("]");
+}
+
+/* What strings contain: docs/protocol.md. The words before the characters are the header, the hash and
+   the length. Writing them is no action of the collector. */
+
+enum { CHARACTERS_AT = 3 * sizeof(word), NUMBER_BYTES = 8, SHOWN_BYTES = 16 };
+static uint64_t strings_count;
+
+static uint8_t *characters_of(word string)
+{
+    return (uint8_t *)(string + CHARACTERS_AT);
+}
+
+static uint8_t byte_of(uint64_t number, uint64_t offset)
+{
+    if (offset < NUMBER_BYTES)
+        return (uint8_t)(number >> 8 * offset);
+    return (uint8_t)((uint32_t)((number * 40503 + offset) % 65536) * 2654435761u >> 24);
+}
+
+static void fill_string(word string)
+{
+    uint64_t length = (uint64_t)number_of(string);
+    strings_count++;
+    for (uint64_t offset = 0; offset < length; offset++)
+        characters_of(string)[offset] = byte_of(strings_count, offset);
+}
+
+/* The number in the first characters, and what is wrong with those after it. */
+static void put_row_of_string(word string)
+{
+    const uint8_t *characters = characters_of(string);
+    uint64_t number = 0, offset, length = (uint64_t)number_of(string);
+    for (offset = 0; offset < length && offset < NUMBER_BYTES; offset++)
+        number |= (uint64_t)characters[offset] << 8 * offset;
+    put("[");
+    put_number((long)number);
+    while (offset < length && characters[offset] == byte_of(number, offset))
+        offset++;
+    if (offset < length) {
+        put(", ");
+        put_number((long)offset);
+    }
+    for (int shown = 0; offset < length && shown < SHOWN_BYTES; shown++) {
+        put(", ");
+        put_number(characters[offset++]);
+    }
+    put("]");
+}
+
+static void put_contents(void)
+{
+    int is_first = 1;
+    queue_roots();
+    put("[");
+    for (long row = 0; row < queue_length && !problem; row++) {
+        word *references, object = queue[row];
+        long count = references_of(object, &references);
+        for (long field = 0; field < count && !problem; field++)
+            if (references[field])
+                row_of(references[field]);
+        if (kind_of(object) == STRING) {
+            put(is_first ? "" : ", ");
+            put_row_of_string(object);
+            is_first = 0;
+        }
     }
     put("]");
 }
@@ -653,6 +726,8 @@ void gcfuzz_answer(long found)
     if (ALLOCATES(action)) {
         word object = SLOT(roots_count - 1);
         int is_inside = is_in_nursery(object);
+        if (kind_of(object) == STRING)
+            fill_string(object);
         is_first = put_field("size", is_first);
         put_number(is_inside ? (long)(gc.free - object) : unrounded_bytes(object));
         put(is_inside ? ", \"outside\": false, \"at\": " : ", \"outside\": true");
@@ -694,6 +769,12 @@ void gcfuzz_answer(long found)
             put(reports);
             put("]");
         }
+    }
+    if (action == CHECK_CONTENTS) {
+        is_first = put_field("contents", is_first);
+        put_contents();
+        if (after_any_graph(before))
+            return;
     }
     if (minors || action == CHECK_HEAP) {
         is_first = put_field("graph", is_first);
@@ -894,6 +975,7 @@ static long carried_out_here(long *found)
         callback_length = fields[LENGTH] == UNSET ? -1 : fields[LENGTH];
         return 1;
     case CHECK_HEAP:
+    case CHECK_CONTENTS:
         return 1;
     }
     return 0;

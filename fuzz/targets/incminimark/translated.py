@@ -41,7 +41,7 @@ C_PART = os.path.join(os.path.dirname(os.path.abspath(__file__)), "translated.c"
 CONSTANTS = ("tests", "shipped").index(sys.argv[-1])
 HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
 HAS_FILL, HAS_MOVE = hasattr(rgc, "ll_arrayfill"), hasattr(rgc, "ll_arraymove")
-ACTIONS = contract.actions_of(HAS_SAMPLING) + contract.FINALIZER_ACTIONS
+ACTIONS = contract.actions_of(HAS_SAMPLING) + contract.FINALIZER_ACTIONS + ("check_contents",)
 BEGIN_TRACE, END = len(ACTIONS), -1
 FIELDS = (
     ("root", "field", "value", "number", "length", "nonmovable", "source", "dest")
@@ -113,6 +113,9 @@ def contract_template(has_finalizers):
     stated = contract.contract_of(config, HAS_SAMPLING, SETTINGS, OLD_SPACE, THRESHOLD_PERCENT)
     if has_finalizers:
         stated = contract.with_finalizers(stated)
+    stated["actions"] = stated["actions"] + ["check_contents"]
+    stated["observes"] = stated["observes"] + ["contents"]
+    stated["contents"] = "bytes"
     stated["nursery_bytes"] = "@0"
     stated["layout"]["large_object_bytes"] = "@1"
     stated["pins_max"] = "@2"
