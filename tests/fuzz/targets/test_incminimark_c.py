@@ -280,6 +280,21 @@ def test_collections_visit_each_root(options: TargetOptions) -> None:
 
 
 @pytest.mark.slow
+def test_strings_keep_their_characters_when_they_move(options: TargetOptions) -> None:
+    lines = [
+        '{"do": "allocate_string", "length": 100}',
+        '{"do": "allocate_old_string", "length": 3}',
+        '{"do": "allocate_array", "length": 1}',
+        '{"do": "write", "root": 2, "field": 0, "value": 0}',
+        '{"do": "free", "root": 0}',
+        '{"do": "collect_full"}',
+        '{"do": "check_contents"}',
+    ]
+    *_, answer = answers_to([HEADER, *lines], options)
+    assert json.loads(answer)["contents"] == [[2], [1]]
+
+
+@pytest.mark.slow
 def test_a_trace_does_not_depend_on_the_traces_before_it(options: TargetOptions) -> None:
     trace = [HEADER, '{"do": "allocate_node", "number": 1}', '{"do": "collect_full"}']
     answers = answers_to([*trace, *trace], options)
