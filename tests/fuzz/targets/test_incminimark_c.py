@@ -110,7 +110,7 @@ def test_a_session_finds_the_array_copy(
 ) -> None:
     # The findings of pinned objects would end most traces.
     target = ["--target", "incminimark-c", *options.arguments, "--without", "pin"]
-    plan = ["--seed", "1", "--actions", "20000", "--corpus", str(tmp_path)]
+    plan = ["--seed", "3", "--actions", "20000", "--corpus", str(tmp_path)]
     code = run_command_line(["run", *target, *plan])
     assert code == MISMATCH
     assert "copy_array" in capsys.readouterr().out
@@ -199,7 +199,9 @@ class Recording(Changed):
 def test_both_collectors_answer_alike(
     more: str, actions: int, seed: str, options: TargetOptions
 ) -> None:
-    recording = Recording(stock(options, *WITH_FINDINGS, name=f"incminimark-c{more}"))
+    # Only the translated one has memory in which strings have bytes.
+    without = (*WITH_FINDINGS, "check_contents")
+    recording = Recording(stock(options, *without, name=f"incminimark-c{more}"))
     assert first_failure(recording, part_of(actions), fresh(seed)) is None
     untranslated = full(make_target(f"incminimark{more}", options))
     for configuration, steps in recording.traces:
