@@ -12,13 +12,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from contextlib import suppress
 from pathlib import Path
 
 import attrs
 
-from fuzz.problems import BadInputError
-from fuzz.protocol import trace as traces
 from fuzz.run import BROKE, Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.corpus import SavedFailure
@@ -118,12 +115,10 @@ class Cases:
         self._decided = self.settled = len(piece.indices)
         self.totals.add_all(piece.totals)
         self._lost += piece.lost
-        for each in earlier.failures:
-            with suppress(BadInputError):  # The file may be gone.
-                path = self._plan.corpus / (each.path or "")
-                saved = attrs.evolve(each.with_trace(traces.read(path)), path=path)
-                case = Case(saved.failure, 0, best=saved, is_reported=True)
-                self.by_identity[saved.failure.identity] = case
+        for each in earlier.failures:  # Also one whose file is gone: it was found.
+            saved = each.read_in(self._plan.corpus)
+            case = Case(saved.failure, 0, best=saved, is_reported=True)
+            self.by_identity[saved.failure.identity] = case
 
     @property
     def saved(self) -> list[SavedFailure]:

@@ -72,6 +72,8 @@ class SavedFailure:
     """Whether its trace gets a process of its own."""
     unsaved: str | None = None
     """Why the trace could not be saved. `path` is then the file of the trace as it was found."""
+    lost: str | None = None
+    """Why the trace, which then has no actions, could not be read again. No record has this."""
 
     @property
     def is_certain(self) -> bool:
@@ -80,7 +82,7 @@ class SavedFailure:
 
     @property
     def is_saved(self) -> bool:
-        return self.path is not None and self.unsaved is None
+        return self.path is not None and self.unsaved is None and self.lost is None
 
     @property
     def sort_key(self) -> tuple[bool, bool, bool, int, int, str, str]:
@@ -102,7 +104,17 @@ class SavedFailure:
     def without_trace(self, corpus: Path) -> SavedFailure:
         """The failure for a record of that corpus."""
         path = self.path and self.path.relative_to(corpus)
-        return attrs.evolve(self, failure=self.failure.without_trace(), path=path)
+        return attrs.evolve(self, failure=self.failure.without_trace(), path=path, lost=None)
+
+    def read_in(self, corpus: Path) -> SavedFailure:
+        """The failure of that corpus's record, with its trace if that can be read."""
+        if self.path is None:
+            return attrs.evolve(self, lost="it could not be saved")
+        saved = attrs.evolve(self, path=corpus / self.path)
+        try:
+            return saved.with_trace(traces.read(corpus / self.path))
+        except BadInputError as problem:
+            return attrs.evolve(saved, lost=str(problem))
 
     def with_trace(self, trace: Trace) -> SavedFailure:
         """The failure of a record, with the trace from its file."""

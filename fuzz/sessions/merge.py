@@ -1,8 +1,9 @@
-"""Merges what several sessions left into one corpus with one record for each plan.
+"""Merges what several sessions left into one corpus with one record for each plan and build.
 
 Parts of one plan add up to what one session would have left, byte for byte. Invariants: the order
 of the folders does not matter, and neither does a folder that is given twice or was merged before.
-Each identity in one of them, in whole chunks or beyond, is in the result. Folders may come from
+Each identity in one of them, in whole chunks or beyond, is in the result. If a folder has a trace
+that can be read and is of that failure, the result has one. Folders may come from
 anywhere: only regular files that are traces, records or histories are copied, and the logs of
 these traces.
 """
@@ -13,7 +14,7 @@ import math
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -23,14 +24,27 @@ import attrs
 from fuzz.files import read_bytes, writing
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import NAMES
 from fuzz.sessions import failure_history, record
 from fuzz.sessions.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX, SavedFailure
 from fuzz.sessions.plan import PlanKey, SessionTotals
-from fuzz.sessions.record import ACTIONS, REASONS, Piece, SessionRecord, piece_of
+from fuzz.sessions.record import (
+    ACTIONS,
+    REASONS,
+    Piece,
+    Rank,
+    SessionRecord,
+    builds_of,
+    continues,
+    piece_of,
+    same_rank,
+)
 
 PARTS_MAX = 10_000
 """Missing ones of more parts are not looked for."""
 SHOWN_MAX = 10
+OTHERS_TRACE, NO_TRACE = 2, 3
+"""The ranks of a failure whose file is of another failure, or is not there."""
 Named = set[tuple[Path, str]]
 """Files, by their folder, and by their name in it."""
 
@@ -43,7 +57,7 @@ class Merged(NamedTuple):
     left_out: list[str]
     """A line for each file that was left out."""
     missing: list[str]
-    """A line for each plan that lacks parts."""
+    """A line for each plan that lacks parts, and for each failure that lacks its trace."""
 
 
 def merge(folders: Sequence[Path], out: Path) -> Merged:
@@ -57,25 +71,102 @@ def merge(folders: Sequence[Path], out: Path) -> Merged:
             raise BadInputError(f"{out}: is not empty; merge into a new folder")
     left_out: list[str] = []
     found = _records_in(folders, left_out)
-    merged = {plan: merged_record([each.record for each in found[plan]]) for plan in found}
+    there = _traces_in(folders, left_out)
+    ranks = {
+        id(saved): _rank(each.record.plan, saved, there.get((each.folder, str(saved.path))))
+        for each in chain.from_iterable(found.values())
+        for saved in (*each.record.failures, *each.record.beyond)
+    }
+    merged = {
+        plan: merged_records([each.record for each in found[plan]], lambda it: ranks[id(it)])
+        for plan in found
+    }
     known: Named = set()
     kept: Named = set()
     for plan, records in found.items():
+        chosen = {id(it) for each in merged[plan] for it in (*each.failures, *each.beyond)}
         for folder, _, each in records:
             known |= _names(folder, (*each.failures, *each.beyond))
-            chosen = {id(saved) for saved in (*merged[plan].failures, *merged[plan].beyond)}
             kept |= _names(folder, (it for it in each.failures if id(it) in chosen))
             kept |= _names(folder, (it for it in each.beyond if id(it) in chosen))
     with writing(out):
-        _copy(folders, known - kept, kept, out, left_out)
+        copied = _copy({name: there[name] for name in there if name not in known - kept}, kept, out)
         (out / record.FOLDER).mkdir()
     if lines := failure_history.merged(_histories_in(folders, left_out)):
         failure_history.add(out / failure_history.NAME, lines)
-    for plan, each in merged.items():
-        record.write(each, out / record.FOLDER / f"{record.name_of(plan)}.json")
     plans = sorted(merged, key=record.name_of)
+    for plan in plans:
+        for each in merged[plan]:
+            record.save(each, out / record.FOLDER / f"{record.name_of(plan)}.json")
     missing = [line for plan in plans for line in _missing_parts(plan, found[plan])]
-    return Merged([merged[plan] for plan in plans], left_out, missing)
+    made = [each for plan in plans for each in merged[plan]]
+    missing += [line for each in made for line in _missing_traces(each, copied)]
+    return Merged(made, left_out, missing)
+
+
+class _TraceFile(NamedTuple):
+    """A trace in one of the folders, and what distinguishes it from that of another failure."""
+
+    content: bytes
+    complaint: bytes | None
+    target: str
+    oracle: str
+    """Empty if the file does not say that it is of a failure."""
+    message: str
+    last_action: str
+    length: int
+
+
+def _traces_in(folders: Iterable[Path], left_out: list[str]) -> dict[tuple[Path, str], _TraceFile]:
+    """The traces of the folders, by folder and by name in it, without unfinished files."""
+    found = {}
+    for folder in dict.fromkeys(folders):
+        complaints = {*_files_in(folder, COMPLAINT_SUFFIX, left_out)}
+        for path in _files_in(folder, SUFFIX, left_out):
+            if PARTIAL in path.suffixes:
+                continue
+            try:
+                content = read_bytes(path)
+                trace = traces.decoded(content, str(path))
+                complaint = path.with_suffix(COMPLAINT_SUFFIX)
+                found[folder, path.relative_to(folder).as_posix()] = _TraceFile(
+                    content,
+                    read_bytes(complaint) if complaint in complaints else None,
+                    trace.header.target,
+                    *(trace.header.found.oracle, trace.header.found.message)
+                    if trace.header.found is not None
+                    else ("", ""),
+                    last_action=NAMES[type(trace.actions[-1])] if trace.actions else "",
+                    length=len(trace.actions),
+                )
+            except BadInputError as problem:
+                left_out.append(str(problem))
+    return found
+
+
+def _rank(plan: PlanKey, saved: SavedFailure, trace: _TraceFile | None) -> int:
+    """How bad a failure's file is: 0 is right, OTHERS_TRACE and NO_TRACE are not of the failure."""
+    if trace is None:
+        return NO_TRACE
+    failure = saved.failure
+    known = plan.target, failure.oracle, failure.action, saved.length
+    if known != (trace.target, trace.oracle, trace.last_action, trace.length):
+        return OTHERS_TRACE
+    # Another version of gcfuzz may word a message differently.
+    return int(trace.message != failure.message)
+
+
+def _missing_traces(merged: SessionRecord, copied: Mapping[str, _TraceFile]) -> Iterator[str]:
+    """A line about each failure whose file is not copied, or is that of another failure."""
+    for saved in (*merged.failures, *merged.beyond):
+        rank = _rank(merged.plan, saved, copied.get(str(saved.path)))
+        if saved.path is not None and rank >= OTHERS_TRACE:
+            what = "is missing or left out" if rank == NO_TRACE else "is of another failure"
+            again = f"--seed {merged.plan.seed} --chunks {saved.chunk}:{saved.chunk + 1}"
+            yield (
+                f"the trace {saved.path} of {' / '.join(saved.failure.identity)} {what}; "
+                f"find the failure again: `gcfuzz run {again}` with its target"
+            )
 
 
 class _Found(NamedTuple):
@@ -156,52 +247,68 @@ def _names(folder: Path, failures: Iterable[SavedFailure]) -> Named:
 
 
 def _copy(
-    folders: Sequence[Path], dropped: Named, kept: Named, out: Path, left_out: list[str]
-) -> None:
-    """Copy all traces but those dropped, each with its complaint.
+    found: Mapping[tuple[Path, str], _TraceFile], kept: Named, out: Path
+) -> dict[str, _TraceFile]:
+    """Copy traces, each with its complaint. Returns them by name.
 
     Of files with the same name, those kept come first.
     """
-    contents: dict[str, list[tuple[bool, bytes]]] = defaultdict(list)
-    for folder in folders:
-        complaints = {
-            each.with_suffix(SUFFIX): each for each in _files_in(folder, COMPLAINT_SUFFIX, left_out)
-        }
-        for path in _files_in(folder, SUFFIX, left_out):
-            trace = folder, path.relative_to(folder).as_posix()
-            if trace in dropped or PARTIAL in path.suffixes:
-                continue
-            try:
-                content = read_bytes(path)
-                traces.decoded(content, str(path))
-                contents[trace[1]].append((trace not in kept, content))
-                if complaint := complaints.get(path):
-                    name = complaint.relative_to(folder).as_posix()
-                    contents[name].append((trace not in kept, read_bytes(complaint)))
-            except BadInputError as problem:
-                left_out.append(str(problem))
-    for parent in {name.rpartition("/")[0] for name in contents}:
+    candidates: dict[str, list[tuple[bool, bytes, _TraceFile]]] = defaultdict(list)
+    for trace, file in found.items():
+        candidates[trace[1]].append((trace not in kept, file.content, file))
+    copied = {name: min(files, key=lambda it: it[:2])[2] for name, files in candidates.items()}
+    for parent in {name.rpartition("/")[0] for name in copied}:
         (out / parent).mkdir(parents=True, exist_ok=True)
-    for name, candidates in contents.items():
-        (out / name).write_bytes(min(candidates)[1])
+    for name, file in copied.items():
+        (out / name).write_bytes(file.content)
+        if file.complaint is not None:
+            (out / name).with_suffix(COMPLAINT_SUFFIX).write_bytes(file.complaint)
+    return copied
 
 
-def merged_record(records: Sequence[SessionRecord]) -> SessionRecord:
-    """The sum of records of one plan. Raises BadInputError if they do not add up."""
+def merged_records(records: Sequence[SessionRecord], rank: Rank = same_rank) -> list[SessionRecord]:
+    """The sums of records of one plan, one for each build. Raises BadInputError.
+
+    So a chunk counts once for each build. A record belongs to the one that continues it.
+    """
+    groups: dict[frozenset[tuple[str, ...]], list[SessionRecord]] = defaultdict(list)
+    for each in records:
+        groups[builds_of(each)].append(each)
+    for builds in sorted(groups, key=len):
+        for each in [*groups[builds]]:
+            later = [
+                it for it in groups if it > builds and any(continues(x, each) for x in groups[it])
+            ]
+            if later:
+                groups[builds].remove(each)
+                groups[min(later, key=sorted)].append(each)
+    return [merged_record(groups[it], rank) for it in sorted(groups, key=sorted) if groups[it]]
+
+
+def merged_record(records: Sequence[SessionRecord], rank: Rank = same_rank) -> SessionRecord:
+    """The sum of records of one plan and build. Raises BadInputError if they do not add up.
+
+    Of the failures of one identity, one whose file is not that of the failure comes last.
+    """
     pieces = _largest([piece for each in records for piece in each.pieces])
     reasons = [
         each.stop_reason for each in records if any(piece in pieces for piece in each.pieces)
     ]
-    failures = record.least(chain.from_iterable(each.failures for each in records))
-    identities = {each.failure.identity for each in failures}
-    beyond = chain.from_iterable(each.beyond for each in records)
+    failures = record.least(chain.from_iterable(each.failures for each in records), rank)
+    usable = {each.failure.identity: rank(each) < OTHERS_TRACE for each in failures}
+    beyond = record.least(chain.from_iterable(each.beyond for each in records), rank)
     timing = {str(each): each for one in records for each in one.timing}
     return attrs.evolve(
         records[0],
         pieces=tuple(_joined(pieces)),
         failures=failures,
         stop_reason=max(reasons, key=REASONS.index, default=ACTIONS),
-        beyond=record.least(each for each in beyond if each.failure.identity not in identities),
+        beyond=tuple(
+            each
+            for each in beyond
+            if each.failure.identity not in usable
+            or (rank(each) < OTHERS_TRACE and not usable[each.failure.identity])
+        ),
         timing=tuple(timing[key] for key in sorted(timing)),
     )
 

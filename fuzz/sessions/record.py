@@ -1,5 +1,7 @@
 """The record of a session, `CORPUS/sessions/NAME.json`: what was done, beside the failures.
 
+A record is replaced only by one that has all of it; else the new one is `NAME.2.json`, and so on.
+
 `gcfuzz run --summary` writes the same, `--resume` continues from it, `gcfuzz merge` adds records
 up, and `gcfuzz report` reads them. `gcfuzz_session` is the format's version; the other keys are
 those of the classes here, of `PlanKey`, and of `SavedFailure`. Invariant: of one plan, all but
@@ -9,12 +11,16 @@ number of workers or parts that ran them.
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import json
+import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -33,6 +39,8 @@ SECONDS_MAX = 10**9
 CHUNKS_MAX = 10**7
 """No session has more whole chunks: they would have 40 thousand million actions."""
 FOLDER = "sessions"
+BEYOND = "beyond"
+"""The folder for failures in chunks that are not whole, or after such a chunk."""
 Reason: TypeAlias = Literal["time", "actions", "failures", "interrupted", "workers died"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 """Why a session stopped. A merged record has the last of its parts' reasons."""
@@ -173,30 +181,39 @@ def part_in(path: Path, key: PlanKey) -> range | None:
 
     A part that did nothing has a record without chunks.
     """
-    match = re.fullmatch(r"-(\d{1,15})--([1-9]\d{0,15})", path.stem.removeprefix(name_of(key)))
+    stem = _without_number(path.stem)
+    match = re.fullmatch(r"-(\d{1,15})--([1-9]\d{0,15})", stem.removeprefix(name_of(key)))
     return range(int(match[1]), UNLIMITED, int(match[2])) if match else None
 
 
 def name_of(key: PlanKey) -> str:
-    """The name of the record of a whole plan, without its suffix."""
+    """The name of the record of a whole plan, without its number and suffix."""
     digest = zlib.crc32(json.dumps(wire.unstructured(key)).encode())
     name = f"{key.target}-{key.engine}-{key.seed}-{digest:08x}"
     return re.sub(r"[^\w.+-]+", "-", name)
 
 
+def _without_number(stem: str) -> str:
+    """The stem of a record's path, without the number that distinguishes it from older ones."""
+    return re.sub(r"\.\d+$", "", stem)
+
+
 def resumed(plan: Plan, any_seed: bool) -> tuple[Plan, SessionRecord]:
-    """The plan of the session to resume, and its record. Raises BadInputError if there is none."""
+    """The plan of the newest session to resume, and its record.
+
+    Raises BadInputError if there is none.
+    """
     found = []
     for path, each in records_in(plan.corpus):
         same = attrs.evolve(plan, seed=each.plan.seed) if any_seed else plan
-        if each.plan == same.key and path == path_for(same):
+        if each.plan == same.key and _without_number(path.stem) == path_for(same).stem:
             started = max((timing.started for timing in each.timing), default="")
-            found.append((started, same.seed, same, each))
+            found.append(((started, each.totals.actions, same.seed), same, each))
     if not found:
         raise BadInputError(
             f"{plan.corpus / FOLDER}: no such session to resume; leave out --resume"
         )
-    _, _, same, earlier = max(found, key=lambda each: each[:2])
+    _, same, earlier = max(found, key=lambda each: each[0])
     chunks = earlier.pieces[0].indices
     if len(earlier.pieces) > 1 or same.share[: len(chunks)] != chunks:
         raise BadInputError(f"{path_for(same)}: has parts of a session only; resume these")
@@ -206,6 +223,91 @@ def resumed(plan: Plan, any_seed: bool) -> tuple[Plan, SessionRecord]:
 def write(record: SessionRecord, path: Path) -> None:
     """Write a record. Raises BadInputError."""
     write_text(path, json.dumps(record.to_data(), indent=1) + "\n")
+
+
+def save(record: SessionRecord, path: Path) -> Path:
+    """Write a record in place of those that it has all of, or beside them with a number.
+
+    `path` is without a number. Returns the record's path. Raises BadInputError and OSError.
+    """
+    with _alone_in(path.parent):
+        there = [path, *sorted(path.parent.glob(f"{glob.escape(path.stem)}.*.json"))]
+        there = [each for each in there if _without_number(each.stem) == path.stem]
+        replaced = [each for each in there if each.exists() and _is_part_of(each, record)]
+        free = (each for each in _numbered(path) if not each.exists())
+        place = replaced[0] if replaced else next(free)
+        write(record, place)
+        for each in replaced[1:]:
+            each.unlink(missing_ok=True)
+    return place
+
+
+def _numbered(path: Path) -> Iterator[Path]:
+    yield path
+    for number in count(2):
+        yield path.with_name(f"{path.stem}.{number}{path.suffix}")
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """While other sessions that share the corpus wait. Not every file system can do that."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_part_of(path: Path, record: SessionRecord) -> bool:
+    """Whether a record has all of the one in a file. A file that cannot be read stays."""
+    try:
+        return has_all_of(record, read(path))
+    except BadInputError:
+        return False
+
+
+def has_all_of(one: SessionRecord, other: SessionRecord) -> bool:
+    """Whether a record has all chunks and failures of another one, of the same build.
+
+    A failure that reproduced is not had by one that did not.
+    """
+    kept = {each.failure.identity: each for each in (*one.beyond, *one.failures)}
+    return (
+        one.plan == other.plan
+        and (builds_of(one) == builds_of(other) or continues(one, other))
+        and all(any(_is_in(piece, large) for large in one.pieces) for piece in other.pieces)
+        and all(
+            each.failure.identity in kept
+            and kept[each.failure.identity].reproduced >= each.reproduced
+            for each in (*other.failures, *other.beyond)
+        )
+    )
+
+
+def _is_in(piece: Piece, large: Piece) -> bool:
+    """Whether a piece's chunks are among those of another, and none was lost only there."""
+    small, indices = piece.indices, large.indices
+    is_within = not small or (
+        small[0] in indices
+        and small[-1] in indices
+        and (len(small) == 1 or small.step % indices.step == 0)
+    )
+    return is_within and all(each not in small or each in piece.lost for each in large.lost)
+
+
+def builds_of(record: SessionRecord) -> frozenset[tuple[str, ...]]:
+    """What its sessions ran: the versions of gcfuzz and the target, and the commit, of each."""
+    names = "gcfuzz", "target", "commit"
+    return frozenset(
+        tuple(timing.versions.get(name, "") for name in names) for timing in record.timing
+    )
+
+
+def continues(one: SessionRecord, other: SessionRecord) -> bool:
+    """Whether a record has all sessions of another one, as one that was resumed has."""
+    return all(timing in one.timing for timing in other.timing)
 
 
 def records_in(corpus: Path) -> Iterator[tuple[Path, SessionRecord]]:
@@ -233,7 +335,10 @@ def read(path: Path) -> SessionRecord:
 
 
 def _check(record: SessionRecord) -> None:
-    """Raise ValueError if a range, a date or a duration is illegal."""
+    """Raise ValueError if a range, a date, a duration or a trace's place is illegal."""
+    for saved in (*record.failures, *record.beyond):
+        if saved.path is not None and not is_inside(saved.path):
+            raise ValueError(f"path is {wire.quoted(str(saved.path))}, which is not in the corpus")
     for piece in record.pieces:
         try:
             start, stop, step = piece.chunks
@@ -252,9 +357,23 @@ def _check(record: SessionRecord) -> None:
                 raise ValueError(f"seconds is {seconds}; it must be from 0 to {SECONDS_MAX}")
 
 
-def least(failures: Iterable[SavedFailure]) -> tuple[SavedFailure, ...]:
-    """The least failure of each identity, ordered by identity."""
+Rank: TypeAlias = Callable[[SavedFailure], int]
+"""How bad the file of a failure's trace is; 0 if it is right."""
+
+
+def same_rank(_: SavedFailure) -> int:
+    """The rank if all files are right."""
+    return 0
+
+
+def is_inside(path: Path) -> bool:
+    """Whether a trace's path in a record is one in the record's corpus."""
+    return not path.is_absolute() and ".." not in path.parts and "\0" not in str(path)
+
+
+def least(failures: Iterable[SavedFailure], rank: Rank = same_rank) -> tuple[SavedFailure, ...]:
+    """The least failure of each identity, by identity. Those with a right file come first."""
     kept: dict[tuple[str, ...], SavedFailure] = {}
-    for each in sorted(failures, key=lambda each: each.sort_key):
+    for each in sorted(failures, key=lambda each: (rank(each), each.sort_key)):
         kept.setdefault(each.failure.identity, each)
     return tuple(kept[identity] for identity in sorted(kept))

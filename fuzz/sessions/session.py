@@ -25,6 +25,7 @@ from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
 from fuzz.sessions.pool import Lost, StartWorker, Worker, WorkerPool
 from fuzz.sessions.record import (
     ACTIONS,
+    BEYOND,
     FAILURES,
     INTERRUPTED,
     TIME,
@@ -43,8 +44,6 @@ INTERRUPTED_SECONDS = 3.0
 wait than fit into STOP_SECONDS."""
 RECORD_SECONDS = 2.0
 HISTORY_MAX = 100
-BEYOND = "beyond"
-"""The folder for failures in chunks that are not whole, or after such a chunk."""
 
 
 class Session:
@@ -59,6 +58,9 @@ class Session:
     ) -> None:
         self._plan, self._listeners, self._earlier = plan, listeners, earlier
         self._cases = Cases(plan, self._report, earlier)
+        beyond = earlier.beyond if earlier is not None else ()
+        self._beyond = [each.read_in(plan.corpus) for each in beyond]
+        """What the earlier session found in chunks that were not whole."""
         self._pool = WorkerPool(plan, start_worker, self._report)
         self._done = SessionTotals()
         """The totals of the chunks that were searched, whole or not."""
@@ -197,7 +199,9 @@ class Session:
         cases, problem = self._cases, self._pool.problem
         # With -x the failure belongs to the result, although its chunk was cut off.
         cases.publish_rest(None if self._stop_reason == FAILURES else self._plan.corpus / BEYOND)
-        failures = tuple(cases.saved)
+        for saved in self._not_found_again:
+            self._report(FailureReported(self._plan, saved))
+        failures = (*cases.saved, *self._not_found_again)
         self._remove_unreported(failures)
         if any(each.unsaved for each in failures):
             problem = problem or BadInputError(
@@ -270,7 +274,8 @@ class Session:
 
     def _record(self, stop_reason: Reason) -> SessionRecord:
         """The record of the settled chunks."""
-        failures = [each.without_trace(self._plan.corpus) for each in self._cases.reported]
+        reported = (*self._cases.reported, *self._not_found_again)
+        failures = [each.without_trace(self._plan.corpus) for each in reported]
         beyond = [each for each in failures if each.path and each.path.parts[0] == BEYOND]
         seconds = time.monotonic() - self._started
         timing = Timing(
@@ -293,11 +298,20 @@ class Session:
             timing=(*(self._earlier.timing if self._earlier else ()), timing),
         )
 
+    @property
+    def _not_found_again(self) -> list[SavedFailure]:
+        """What the earlier session found beyond its whole chunks, and this one has not.
+
+        A flaky target may not fail again in the same chunk.
+        """
+        found = self._cases.by_identity
+        return [each for each in self._beyond if each.failure.identity not in found]
+
     def _write(self, session: SessionRecord) -> None:
         self._recorded = time.monotonic()
         path = record.path_for(self._plan)
         path.parent.mkdir(exist_ok=True)
-        record.write(session, path)
+        record.save(session, path)
 
 
 class Timeline:

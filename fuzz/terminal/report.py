@@ -154,6 +154,9 @@ def earlier_traces(number: int) -> str:
 def print_saved(screen: Screen, number: int, saved: SavedFailure, origin: Origin) -> None:
     """A failure in full: how it was found, and how to replay it on each target."""
     failure, title = saved.failure, _title(number, saved, origin)
+    if saved.lost is not None:
+        _print_lost(screen, title, saved, saved.lost, origin)
+        return
     if saved.path is None:
         print_failure(screen, title, failure, replay=None)
         screen.print(f"  unsaved   {saved.unsaved}; save these lines to replay it:")
@@ -172,6 +175,18 @@ def print_saved(screen: Screen, number: int, saved: SavedFailure, origin: Origin
     if origin.options.command and failure.change == BROKE and not saved.needs_earlier:
         arguments = *map(shell_word, origin.options.command), "<", shell_word(str(saved.path))
         screen.print_command("  alone    ", arguments)
+
+
+def _print_lost(screen: Screen, title: str, saved: SavedFailure, why: str, origin: Origin) -> None:
+    """A failure of an earlier session whose trace cannot be read, and what finds it again."""
+    screen.print(title, "bold red")
+    again = f"--seed {origin.seed} --chunks {saved.chunk}:{saved.chunk + 1}"
+    for label, text in (
+        *describe_failure(saved.failure),
+        ("lost", f"its trace: {why}"),
+        ("found", f"in chunk {saved.chunk}; {again} runs that again, with the other options"),
+    ):
+        screen.print(f"  {label:<9} {text}", indent=12)
 
 
 def _details(saved: SavedFailure, path: Path, origin: Origin) -> Iterator[tuple[str, str]]:
