@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import attrs
 
-from fuzz.files import read_bytes, write_text
+from fuzz.files import read_bytes, write_text, writing
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.protocol import trace as traces
@@ -26,6 +26,7 @@ from fuzz.protocol.trace import Trace
 from fuzz.run import BROKE
 from fuzz.sessions import record as records
 from fuzz.sessions.causes import Cause, cause_of
+from fuzz.sessions.corpora import command_of, find_trace, folder_of_other, unnamed_in
 from fuzz.sessions.corpus import SavedFailure, pages_like, stem_of, unpublished_in
 from fuzz.sessions.failure_history import (
     FIXED,
@@ -46,7 +47,7 @@ from fuzz.sessions.failure_history import (
     VersionBounds,
     text_of,
 )
-from fuzz.sessions.merge import merged_record
+from fuzz.sessions.merge import NO_TRACE, merged_records
 from fuzz.sessions.plan import PlanKey
 from fuzz.sessions.record import SessionRecord, Timing
 
@@ -278,7 +279,7 @@ class Night:
     """The version of gcfuzz."""
     at: str
     sessions: tuple[SessionRecord, ...]
-    """One for each plan."""
+    """One for each plan and build."""
     causes: tuple[NightCause, ...]
     nights: tuple[NightDone, ...]
     """This night and those before, the oldest first."""
@@ -287,6 +288,8 @@ class Night:
     """What is wrong with files that could not be read."""
     unreduced: tuple[str, ...] = ()
     """Traces of failures that no session reported, because it was killed or still runs."""
+    unnamed: tuple[str, ...] = ()
+    """Other traces of failures that neither a record nor the history names."""
     found: tuple[KnownFailure, ...] = ()
     """What the records have, with each of several traces of one failure."""
 
@@ -323,7 +326,16 @@ class Night:
     @property
     def is_partial(self) -> bool:
         """Whether something could not be read or replayed."""
-        return bool(self.left_out or self.not_replayed or self.unreduced)
+        return bool(self.left_out or self.not_replayed or self.unreduced or self.unnamed)
+
+    @property
+    def commands(self) -> dict[tuple[str, str], list[str]]:
+        """The commands of the sessions' programs, by target and `--name`."""
+        found: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for session in self.sessions:
+            plan = session.plan
+            found[plan.target, plan.name] |= {*filter(None, [command_of(plan.options)])}
+        return {key: sorted(found[key]) for key in sorted(found)}
 
     @property
     def actions(self) -> int:
@@ -366,6 +378,7 @@ class Night:
             "hunts": wire.unstructured(self.hunts),
             "left_out": [*self.left_out],
             "unreduced": [*self.unreduced],
+            "unnamed": [*self.unnamed],
         }
         return json.dumps(data, indent=1) + "\n"
 
@@ -378,6 +391,8 @@ class Material:
     hunts: dict[str, HuntedBugs] = attrs.Factory(dict)
     corpora: list[Path] = attrs.Factory(list)
     """The folders that may have the traces of a record."""
+    folders: list[Path] = attrs.Factory(list)
+    """The corpora that were named."""
     left_out: list[str] = attrs.Factory(list)
     """What is wrong with files that could not be read."""
     _traces: dict[Path, tuple[Path, Trace] | None] = attrs.Factory(dict)
@@ -392,20 +407,34 @@ class Material:
         return self._traces[saved.path]
 
     def _find_trace(self, name: Path) -> tuple[Path, Trace] | None:
-        paths = (corpus / each for each in (name, Path(name.name)) for corpus in self.corpora)
-        path = next((path for path in paths if path.is_file()), None)
         try:
-            return None if path is None else (path, traces.read(path))
+            return find_trace(self.corpora, name)
         except BadInputError as problem:
             self.left_out.append(str(problem))
             return None
 
-    def keep_traces(self, failures: Iterable[NightFailure], folder: Path) -> None:
-        """Copy the traces of failures to that folder, for later nights. Raises BadInputError."""
-        for each in failures:
-            found = self.trace_of(each.saved)
-            if found is not None and folder not in found[0].parents:
-                write_text(folder / found[0].name, traces.dumps(found[1]))
+    def rank(self, saved: SavedFailure) -> int:
+        """How bad the file of a failure's trace is: 0 if it can be read."""
+        return NO_TRACE if self.trace_of(saved) is None else 0
+
+    def keep_traces(self, night: Night, folder: Path, name: str, command: str) -> None:
+        """Copy the traces of failures to that folder, for later nights. Raises BadInputError.
+
+        Those of another program than the one with that `--name` and command have a folder of their
+        own in it: a replay of the folder judges one program.
+        """
+        for each in night.failures:
+            known, found = each.known, self.trace_of(each.saved)
+            if found is None or folder in found[0].parents:
+                continue
+            ran = command_of(known.options)
+            is_mixed = len(night.commands.get((known.target, known.name), ())) > 1
+            place = folder
+            if known.name != name or (is_mixed and ran != command):
+                place = folder_of_other(folder, known.name or f"{known.target} {ran}")
+                with writing(place):
+                    place.mkdir(exist_ok=True)
+            write_text(place / found[0].name, traces.dumps(found[1]))
 
 
 def read_material(places: Iterable[Path]) -> Material:
@@ -422,6 +451,7 @@ def read_material(places: Iterable[Path]) -> Material:
             except BadInputError as problem:
                 material.left_out.append(str(problem))
         material.corpora += [place] if place.is_dir() else [place.parent, place.parent.parent]
+        material.folders += [place] if place.is_dir() else []
     if not material.records:
         raise BadInputError(
             next(
@@ -480,7 +510,11 @@ def sum_up(
     by_plan: dict[PlanKey, list[SessionRecord]] = {}
     for session in material.records.values():
         by_plan.setdefault(session.plan, []).append(session)
-    sessions = tuple(merged_record(by_plan[plan]) for plan in sorted(by_plan, key=str))
+    sessions = tuple(
+        each
+        for plan in sorted(by_plan, key=str)
+        for each in merged_records(by_plan[plan], material.rank)
+    )
     runs = [_run_of(session) for session in sessions]
     history = history.before({run.id for run in runs})
     earlier = {run.id for night in history.nights for run in night.sessions}
@@ -516,6 +550,7 @@ def sum_up(
         hunts,
         left_out=tuple(material.left_out),
         unreduced=_unreduced(material, failures),
+        unnamed=_unnamed(material, history, failures),
         found=tuple(known for each in found.values() for known, _ in each),
     )
 
@@ -528,6 +563,17 @@ def _unreduced(material: Material, failures: Iterable[NightFailure]) -> tuple[st
         path: stem for folder in material.corpora for path, stem in unpublished_in(folder).items()
     }
     return tuple(str(path) for path in sorted(found) if found[path] not in stems)
+
+
+def _unnamed(
+    material: Material, history: FailureHistory, failures: Iterable[NightFailure]
+) -> tuple[str, ...]:
+    """The saved failures that no record names, except other traces of those that the page shows."""
+    named = [each.saved.path for each in history.lines if isinstance(each, KnownFailure)]
+    for session in material.records.values():
+        named += [each.path for each in (*session.failures, *session.beyond)]
+    stems = {stem_of(each.saved.failure) for each in failures if each.state != FIXED}
+    return unnamed_in(material.folders, named, stems)
 
 
 def target_name(plan: PlanKey) -> str:

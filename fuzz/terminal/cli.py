@@ -724,6 +724,7 @@ def report_command(  # noqa: PLR0913 - the options of the command
     from fuzz.files import write_text, writing
     from fuzz.sessions import failure_history as history
     from fuzz.sessions import night
+    from fuzz.sessions.corpora import command_of
     from fuzz.terminal import night_summary
     from fuzz.terminal.night_build import NightBuild
 
@@ -750,7 +751,8 @@ def report_command(  # noqa: PLR0913 - the options of the command
         write_text(markdown, night_summary.markdown(current))
     if junit is not None:
         write_text(junit, night_summary.junit(current))
-    material.keep_traces(current.failures, history_path.parent)
+    command = command_of(choice.arguments)
+    material.keep_traces(current, history_path.parent, session_name, command)
     history.add(history_path, current.lines(earlier))
     screen = Screen()
     for line in night_summary.problems_of(current):

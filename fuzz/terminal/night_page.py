@@ -216,7 +216,8 @@ def _lost(night: Night) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 def _name_of(session: SessionRecord) -> str:
     plan = session.plan
-    return f"{target_name(plan)}, {plan.engine} engine, seed {plan.seed}"
+    target = " ".join(filter(None, [target_name(plan), shell_words(plan.options)]))
+    return f"{target}, {plan.engine} engine, seed {plan.seed}"
 
 
 def _wrong_actions(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:

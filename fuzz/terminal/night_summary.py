@@ -29,7 +29,7 @@ def verdict_of(night: Night) -> str:
 
 
 def problems_of(night: Night) -> Iterator[str]:
-    """A line for each file that was left out, and one for all that was not reduced."""
+    """A line for each file that was left out, and one for each other reason to look again."""
     yield from (f"left out: {problem}" for problem in night.left_out)
     if night.unreduced:
         yield (
@@ -37,6 +37,18 @@ def problems_of(night: Night) -> Iterator[str]:
             f"was killed or still runs: {', '.join(night.unreduced)}; run it with --resume, or "
             "`gcfuzz reduce FILE` and delete FILE"
         )
+    if night.unnamed:
+        yield (
+            f"{counted(len(night.unnamed), 'trace')} of failures that no record names, so this "
+            f"page does not judge them: {', '.join(night.unnamed)}; run `gcfuzz replay FILE`"
+        )
+    for (target, name), commands in night.commands.items():
+        if len(commands) > 1:
+            yield (
+                f"sessions of {' '.join(filter(None, (target, name)))} ran several commands: "
+                f"{', '.join(commands)}; if these are different programs, run and report each with "
+                "a --name of its own"
+            )
 
 
 def status_of(cause: NightCause) -> str:
