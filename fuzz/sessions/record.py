@@ -234,7 +234,7 @@ def save(record: SessionRecord, path: Path) -> Path:
         there = [path, *sorted(path.parent.glob(f"{glob.escape(path.stem)}.*.json"))]
         there = [each for each in there if _without_number(each.stem) == path.stem]
         replaced = [each for each in there if each.exists() and _is_part_of(each, record)]
-        free = (each for each in _numbered(path) if not each.exists())
+        free = (each for each in numbered(path) if not each.exists())
         place = replaced[0] if replaced else next(free)
         write(record, place)
         for each in replaced[1:]:
@@ -242,10 +242,12 @@ def save(record: SessionRecord, path: Path) -> Path:
     return place
 
 
-def _numbered(path: Path) -> Iterator[Path]:
-    yield path
+def numbered(path: Path) -> Iterator[Path]:
+    """The paths of a plan's records, in the order in which they are used."""
+    stem = _without_number(path.stem)
+    yield path.with_name(f"{stem}{path.suffix}")
     for number in count(2):
-        yield path.with_name(f"{path.stem}.{number}{path.suffix}")
+        yield path.with_name(f"{stem}.{number}{path.suffix}")
 
 
 @contextmanager

@@ -3,9 +3,10 @@
 A command works on a local copy of the corpus. It fetches the files first, and uploads what it adds
 when it ends; a session also uploads failures when it reports them. A thread uploads, and tries
 again, so that a session never waits for the store. Each call of the store is made in a thread, so
-that a signal ends the command at any time. Invariants: no file at the address is removed,
-and no trace is replaced. A message shows the address of a file only if the file is there. What
-cannot be uploaded stays in the local copy, and a message names it.
+that a signal ends the command at any time. Invariants: no file at the address is removed, no trace
+is replaced, and no record that another session wrote since the files were fetched. A message shows
+the address of a file only if the file is there. What cannot be uploaded stays in the local copy,
+and a message names it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
@@ -40,6 +42,8 @@ HELD_SECONDS = 10.0
 SUFFIXES = {".jsonl", ".log", ".json", ".history"}
 """Of traces, complaints of programs, records, and histories."""
 REPLACED = {".json", ".history"}
+NUMBERS_MAX = 1000
+"""A session looks at this number of other records before it gives up."""
 
 _local_copies: dict[Path, LocalCopy] = {}
 """By folder. They stay here for the messages at the end of a command."""
@@ -59,6 +63,8 @@ class LocalCopy:
         self.place = self.folder
         """What the address names: the folder, or a file in it."""
         self._copied: dict[Path, int] = {}
+        self._records: dict[Path, tuple[str, bytes]] = {}
+        """The name of each record at the address, and what this command knows to be there."""
         self._last_upload = time.monotonic()
         self._end_seconds, self._end_by = END_SECONDS, math.inf
         self._uploader = Uploader(self._put)
@@ -93,6 +99,8 @@ class LocalCopy:
             path.parent.mkdir(parents=True, exist_ok=True)
             _answer(lambda: self._remote.get_file(f"{self._root}/{name}", str(path)))
             self._copied[path] = path.stat().st_mtime_ns
+            if path.suffix == ".json":
+                self._records[path] = name, path.read_bytes()
 
     def before(self, listener: Listener) -> Listener:
         """A listener that uploads, and passes a failure on when it is at the address."""
@@ -144,10 +152,29 @@ class LocalCopy:
         written = path.stat().st_mtime_ns
         if self._copied.get(path) != written:
             name = f"{self._root}/{path.relative_to(self.folder).as_posix()}"
-            if path.suffix in REPLACED or not self._remote.exists(name):
+            if path.suffix == ".json":
+                self._put_record(path)
+            elif path.suffix in REPLACED or not self._remote.exists(name):
                 self._remote.makedirs(name.rpartition("/")[0], exist_ok=True)
                 self._remote.put_file(str(path), name)
             self._copied[path] = written
+
+    def _put_record(self, path: Path) -> None:
+        """Upload a record in place of this command's own; beside one that another session wrote."""
+        from fuzz.sessions.record import numbered
+
+        own = path.relative_to(self.folder)
+        first, known = self._records.get(path, (own.as_posix(), None))
+        content = path.read_bytes()
+        for each in (PurePosixPath(first), *islice(numbered(own), NUMBERS_MAX)):
+            name = f"{self._root}/{each}"
+            # The answer to an earlier upload may have been lost.
+            if not self._remote.exists(name) or self._remote.cat_file(name) in {known, content}:
+                self._remote.makedirs(name.rpartition("/")[0], exist_ok=True)
+                self._remote.pipe_file(name, content)
+                self._records[path] = str(each), content
+                return
+        raise OSError(f"{own} has {NUMBERS_MAX} records of other sessions beside it")
 
     def shown(self, text: str) -> str:
         """The text with the address in place of the folder, unless the file is not there."""

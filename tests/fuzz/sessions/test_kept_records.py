@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,14 @@ def test_a_resumed_session_replaces_its_record_though_the_build_differs(tmp_path
     first, second = made(HEAP), made(HEAP, build="b")
     both = attrs.evolve(second, timing=(*first.timing, *second.timing))
     assert saved_in_order(tmp_path, first, both) == ["s.json"]
+
+
+def test_sessions_that_save_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    found = [made(failure(f"oracle {number}")) for number in range(20)]
+    with ThreadPoolExecutor(8) as pool:
+        [*pool.map(lambda each: records.save(each, tmp_path / "s.json"), found)]
+    left = [records.read(path) for path in tmp_path.iterdir()]
+    assert sorted(left, key=str) == sorted(found, key=str)
 
 
 def test_a_file_that_is_not_a_record_is_not_replaced(tmp_path: Path) -> None:

@@ -80,6 +80,21 @@ def test_a_file_that_another_session_uploaded_is_not_replaced(there: dict[str, A
     assert there["/night/same.jsonl"].getvalue() == b"another's"
 
 
+def test_a_record_that_another_session_uploaded_is_not_replaced(there: dict[str, Any]) -> None:
+    put("/night/sessions/one.json", "old")
+    copy = LocalCopy(ADDRESS)
+    put("/night/sessions/one.json", "another's")
+    listener = copy.before(lambda _: None)
+    path, name = copy.folder / "sessions" / "one.json", "/night/sessions/one.2.json"
+    for text in ("ours", "ours again"):
+        path.write_text(text)
+        listener(PROGRESS)
+    copy.end()
+    assert there["/night/sessions/one.json"].getvalue() == b"another's"
+    assert there[name].getvalue() == b"ours again"
+    assert [each for each in there if "sessions" in each] == ["/night/sessions/one.json", name]
+
+
 def test_no_name_leads_out_of_the_folder(there: dict[str, Any]) -> None:
     put("/night/../../outside.jsonl", "")
     copy = LocalCopy(ADDRESS)
