@@ -165,7 +165,7 @@ def _missing_traces(merged: SessionRecord, copied: Mapping[str, _TraceFile]) -> 
             again = f"--seed {merged.plan.seed} --chunks {saved.chunk}:{saved.chunk + 1}"
             yield (
                 f"the trace {saved.path} of {' / '.join(saved.failure.identity)} {what}; "
-                f"find the failure again: `gcfuzz run {again}` with its target"
+                f"run its chunk again: `gcfuzz run {again}` with its target and options"
             )
 
 

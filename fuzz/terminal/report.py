@@ -184,7 +184,7 @@ def _print_lost(screen: Screen, title: str, saved: SavedFailure, why: str, origi
     for label, text in (
         *describe_failure(saved.failure),
         ("lost", f"its trace: {why}"),
-        ("found", f"in chunk {saved.chunk}; {again} runs that again, with the other options"),
+        ("found", f"in chunk {saved.chunk}; {again} in place of a budget and a part runs it again"),
     ):
         screen.print(f"  {label:<9} {text}", indent=12)
 
