@@ -120,6 +120,7 @@ def test_every_action_that_a_rule_draws_is_legal(draws: list[Drawn]) -> None:
     assert [draw for draw in draws if draw.problem] == []
 
 
+@pytest.mark.slow
 def test_every_rule_is_drawn(draws: list[Drawn]) -> None:
     assert {rule.action for rule in RULES_OF_REFERENCE} == {type(draw.action) for draw in draws}
 

@@ -407,6 +407,7 @@ def test_where_facts_meet_all_oracles_agree_under_any_configuration() -> None:
             rerun(make_target("reference"), run, oracle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "action",
     [

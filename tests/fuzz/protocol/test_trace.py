@@ -85,6 +85,7 @@ def test_a_trace_reads_back_the_same(trace: Trace) -> None:
     assert loads(dumps(trace), "some.jsonl") == trace
 
 
+@pytest.mark.slow
 @given(traces)
 def test_text_that_was_read_is_written_the_same(trace: Trace) -> None:
     text = dumps(trace)

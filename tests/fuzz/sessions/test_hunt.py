@@ -134,6 +134,9 @@ def test_the_random_engine_finds_it_with_every_seed(hunts: list[Hunt]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "hunts", [pytest.param(name, marks=marks_of(name)) for name in KNOWN_BUGS], indirect=True
+)
 def test_it_is_reduced_to_nearly_the_shortest_trace(hunts: list[Hunt]) -> None:
     known, short = KNOWN_BUGS[hunts[0].bug], 0
     most = known.shortest + MORE_THAN_SHORTEST.get(known.host, MORE_WHERE_DRAWN)

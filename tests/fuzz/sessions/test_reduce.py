@@ -414,6 +414,7 @@ def first_failure(target: Target) -> Failure:
     raise AssertionError(f"not found in {SLICES_MAX} slices")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", QUICK_TO_REDUCE)
 def test_the_failure_of_a_known_bug_keeps_its_identity_and_becomes_short(bug: str) -> None:
     target = make_target(KNOWN_BUGS[bug].target)

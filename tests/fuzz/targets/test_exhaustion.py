@@ -79,6 +79,7 @@ def test_a_mistake_in_the_contract_is_found(name: str, mistake: str) -> None:
     assert failure.oracle in {"exhaustion", "heap", "memory"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["incminimark-exhaustion", "hotspot-exhaustion"])
 def test_a_short_session_in_processes_that_end_by_themselves_has_no_failure(name: str) -> None:
     """Coverage counts only processes that end by themselves."""
@@ -137,6 +138,7 @@ def test_after_exhaustion_the_next_sample_is_where_it_was() -> None:
     assert after.sample_point == before.sample_point - before.free == 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("soft", [0, 1])
 def test_hotspot_exhausts_again_and_again_and_clears_references(soft: int) -> None:
     """Three strings of 8,000,000 bytes fit in the old space, and the fourth does not."""

@@ -807,6 +807,7 @@ def test_a_session_with_the_default_settings_finds_a_mistake(
     assert any(first_failure(target, 20_000, str(seed)) for seed in range(1, 6))
 
 
+@pytest.mark.slow
 def test_half_of_the_default_actions_run_under_serial(target: FullTarget) -> None:
     [collector] = [each for each in target.default_contract().settings if each.name == COLLECTOR]
     assert 2 * collector.choices.count(COLLECTORS.index(SERIAL)) > len(collector.choices)

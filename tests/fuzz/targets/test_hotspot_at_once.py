@@ -99,6 +99,7 @@ def test_each_thread_keeps_its_objects_and_samples_only_while_sampling_is_on(
     assert sum(samples) == samples[3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", ["mislabelling-at-once", "swapping"])
 def test_an_event_with_another_object_or_thread_is_an_error(mistake: str) -> None:
     command = (sys.executable, str(MISTAKEN), mistake, str(java_folder("25") / LIBRARY))

@@ -71,6 +71,7 @@ def weights_of(target: FullTarget, actions: list[Action], recordings: int) -> li
     return [run.step(action).weights for action in actions]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [JFR, AS_DOCUMENTED])
 def test_a_process_that_serves_one_trace_ends_by_itself(name: str) -> None:
     """Else it is a failure. Coverage also counts only processes that end by themselves."""
@@ -80,6 +81,7 @@ def test_a_process_that_serves_one_trace_ends_by_itself(name: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_short_session_has_no_failure() -> None:
     assert first_failure(jfr("25", fresh_process=True), 60) is None
 

@@ -63,6 +63,7 @@ def test_its_contract_has_no_problems(name: str) -> None:
     assert [*problems_of(contract_of(name))] == []
 
 
+@pytest.mark.slow
 @each_reference
 def test_a_session_has_no_failures(name: str) -> None:
     assert first_failure(make_target(name), 4000, "references") is None

@@ -259,6 +259,7 @@ def test_an_interpreter_that_cannot_run_the_profiler_is_bad_input() -> None:
         Mutator(sys.executable, "unknown", (), {})
 
 
+@pytest.mark.slow
 def test_the_mutator_needs_nothing_of_this_project() -> None:
     command = [sys.executable, "-S", "-I", str(mutator.__file__), "unknown"]
     done = subprocess.run(

@@ -163,6 +163,7 @@ def test_two_versions_are_compared_and_reported(counter: Site) -> None:
 # What is wrong with a registration.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "module", "why"),
     [

@@ -53,6 +53,7 @@ def test_a_session_predicts_each_sample(
     assert json.loads(summary.read_text("utf-8"))["totals"]["samples"] >= part_of(least)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAME_EVERYWHERE)
 def test_the_answers_to_a_trace_do_not_depend_on_the_traces_before_it(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from night import rest_at_night
 
 from gcmodel import Configuration, Heap, Kind
 from gcmodel.workloads import WORKLOADS, allocate, expressions, gcbench, interpreter
@@ -116,12 +117,14 @@ def test_the_result_does_not_depend_on_the_configuration(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kinds"),
-    [
-        ("gcbench", {Kind.NODE, Kind.ARRAY}),
-        ("expressions", {Kind.NODE, Kind.ARRAY, Kind.STRING}),
-        ("interpreter", {Kind.NODE, Kind.ARRAY, Kind.STRING}),
-        ("allocate", {Kind.NODE, Kind.ARRAY, Kind.STRING, Kind.WEAKREF}),
-    ],
+    rest_at_night(
+        [
+            ("gcbench", {Kind.NODE, Kind.ARRAY}),
+            ("expressions", {Kind.NODE, Kind.ARRAY, Kind.STRING}),
+            ("interpreter", {Kind.NODE, Kind.ARRAY, Kind.STRING}),
+            ("allocate", {Kind.NODE, Kind.ARRAY, Kind.STRING, Kind.WEAKREF}),
+        ]
+    ),
 )
 def test_a_run_of_usual_size_allocates_a_few_hundred_thousand_objects(
     name: str, kinds: set[Kind]
