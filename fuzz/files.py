@@ -8,6 +8,7 @@ the file that it leads to is written.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -63,6 +64,24 @@ def write_text(path: Path, text: str) -> None:
     """Write a file. Raises BadInputError."""
     with writing(path), replacing(path) as place:
         place.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes that call this from changing `path`. Raises BadInputError.
+
+    The lock is a hidden file beside it, because `replacing` gives `path` to a new file each time.
+    """
+    if _is_special(path):
+        yield
+        return
+    with writing(path):
+        whole = _destination(path)
+        descriptor = os.open(whole.with_name(f".{whole.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        file = os.fdopen(descriptor, "rb")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """The history of failures over the nights, `failures.history` in a corpus: one JSON object a line.
 
 A line names its kind: a failure, when it was first known; a night; what a night showed of a
-failure; and what `gcfuzz triage` set. Invariants: lines are only added. All that is known of a
-failure is a function of the set of lines, so histories are merged as sets. A failure's key has no
-path of a program, and no version, so it is the same for each build.
+failure; and what `gcfuzz triage` set. Invariants: lines are only added, one process at a time. The
+order of the lines is the order of the nights, because a machine's clock may be wrong. A failure's
+key has no path of a program, and no version, so it is the same for each build.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import attrs
 
-from fuzz.files import read_bytes, write_text
+from fuzz.files import locked, read_bytes, write_text
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.sessions.causes import Cause
@@ -27,6 +27,11 @@ NAME = "failures.history"
 VERSION = 1
 HEAD = wire.to_line({"kind": "history", "version": VERSION})
 COUNT_MAX = 2**53
+DIGITS = 12
+"""Of each half of an id: of 10,000 failures, two are alike with a chance below 1 in a million."""
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+CLOCKS_DIFFER_MAX = timedelta(days=1)
+"""A line may be this much later than this machine's clock."""
 State: TypeAlias = Literal["open", "flaky", "muted", "not looked for", "fixed"]
 STATES: tuple[State, ...] = get_args(State)
 """In the order of a page."""
@@ -50,13 +55,31 @@ class KnownFailure:
 
     @property
     def cause_id(self) -> str:
-        """What failures with one likely cause in one target have in common."""
-        return _digest(self.target, self.name, *(self.cause or self.saved.failure.identity))
+        """What failures with one likely cause in one target have in common.
+
+        A failure that did not reproduce was not reduced, and the last steps of its trace are there
+        by chance. So its identity alone is its cause.
+        """
+        identity = self.saved.failure.identity
+        cause = self.cause if self.saved.reproduced and self.cause else identity
+        return _digest(self.target, self.name, *cause)
 
     @property
     def id(self) -> str:
         """The cause, and this identity among its failures."""
-        return f"{self.cause_id}-{_digest(*self.saved.failure.identity)[:4]}"
+        return f"{self.cause_id}-{_digest(*self.saved.failure.identity)}"
+
+    @property
+    def earlier_ids(self) -> tuple[str, str]:
+        """The ids of its cause and of itself in the histories of version 0.1.0."""
+        identity = self.saved.failure.identity
+        cause = _checksum(self.target, self.name, *(self.cause or identity))
+        return cause, f"{cause}-{_checksum(*identity)[:4]}"
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """All names of its cause and of itself, as they may be in a history."""
+        return frozenset((self.cause_id, self.id, *self.earlier_ids))
 
     @property
     def order(self) -> tuple[object, ...]:
@@ -67,6 +90,12 @@ class KnownFailure:
 
 
 def _digest(*parts: str) -> str:
+    import hashlib  # A replay of one file has no use for it.
+
+    return hashlib.sha256(wire.to_line({"of": parts}).encode()).hexdigest()[:DIGITS]
+
+
+def _checksum(*parts: str) -> str:
     return f"{zlib.crc32(wire.to_line({'of': parts}).encode()):08x}"
 
 
@@ -142,6 +171,7 @@ KINDS: dict[str, type[Line]] = {
     "triaged": Triaged,
 }
 NAMES = {kind: name for name, kind in KINDS.items()}
+T = TypeVar("T")
 
 
 class Mute(NamedTuple):
@@ -171,9 +201,16 @@ class Life:
     """What is known of a failure before a night."""
 
     known: KnownFailure
-    shown: tuple[Shown, ...] = ()
-    """By night."""
-    triaged: tuple[Triaged, ...] = ()
+    told: tuple[Shown | Triaged, ...] = ()
+    """What nights showed and persons set, in the order of the history."""
+
+    @property
+    def shown(self) -> tuple[Shown, ...]:
+        return tuple(each for each in self.told if isinstance(each, Shown))
+
+    @property
+    def triaged(self) -> tuple[Triaged, ...]:
+        return tuple(each for each in self.told if isinstance(each, Triaged))
 
     @property
     def sessions(self) -> list[str]:
@@ -203,7 +240,7 @@ class Life:
     def runs(self) -> list[tuple[int, int]]:
         """How many of how many replays failed, in order, since it was last fixed."""
         runs: list[tuple[int, int]] = []
-        for each in _sorted((*self.shown, *self.triaged), (Shown, Triaged)):
+        for each in self.told:
             if isinstance(each, Shown) and each.state == FIXED:
                 runs = []
             elif each.runs:
@@ -217,10 +254,11 @@ class Life:
 
     def mute(self, today: date) -> Mute | None:
         """Whether and why it is muted."""
-        last = [each for each in self.triaged if each.muted_until][-1:]
-        if not last or date.fromisoformat(last[0].muted_until) < today:
+        until = next((each.muted_until for each in reversed(self.triaged) if each.muted_until), "")
+        if not until or date.fromisoformat(until) < today:
             return None
-        return Mute(last[0].muted_until, last[0].because)
+        because = (each.because for each in reversed(self.triaged) if each.because)
+        return Mute(until, next(because, ""))
 
     @property
     def issue(self) -> str:
@@ -264,20 +302,20 @@ def _is_mixed(runs: Sequence[tuple[int, int]]) -> bool:
 
 @attrs.frozen
 class FailureHistory:
-    """The lines of a history, without those that are there twice."""
+    """The lines of a history in their order, without those that are there twice."""
 
     lines: tuple[Line, ...] = ()
 
     @property
     def nights(self) -> list[NightDone]:
         """The nights, oldest first. Of those of the same sessions the last one counts."""
-        done = _sorted(self.lines, NightDone)
+        done = _of_kind(self.lines, NightDone)
         last = {frozenset(run.id for run in each.sessions): each for each in done}
         return [each for each in done if each in last.values()]
 
     def before(self, sessions: Collection[str]) -> FailureHistory:
         """The history without the nights of exactly these sessions, which are made again."""
-        nights = _sorted(self.lines, NightDone)
+        nights = _of_kind(self.lines, NightDone)
         again = {each.at for each in nights if {run.id for run in each.sessions} == sessions}
         return FailureHistory(
             tuple(
@@ -293,28 +331,22 @@ class FailureHistory:
         Of several traces the one that is best to read is kept. What was set for a cause holds for
         each of its failures, also if it is first found now.
         """
+        all_known = [*_of_kind(self.lines, KnownFailure), *found]
         known: dict[str, KnownFailure] = {}
-        for failure in (*(each for each in self.lines if isinstance(each, KnownFailure)), *found):
+        for failure in all_known:
             other = known.setdefault(failure.id, failure)
             known[failure.id] = min(other, failure, key=lambda each: each.order)
         counting = {each.at for each in self.nights}
-        shown: dict[str, list[Shown]] = defaultdict(list)
-        for each in _sorted(self.lines, Shown):
-            if each.at in counting:
-                shown[each.failure].append(each)
-        triaged: dict[str, list[Triaged]] = defaultdict(list)
-        for mark in _sorted(self.lines, Triaged):
-            triaged[mark.failure].append(mark)
-        return {
-            id_: Life(
-                failure,
-                tuple(shown[id_]),
-                tuple(
-                    sorted((*triaged[failure.cause_id], *triaged[id_]), key=lambda each: each.at)
-                ),
-            )
-            for id_, failure in known.items()
-        }
+        told: dict[str, list[Shown | Triaged]] = defaultdict(list)
+        names: dict[str, set[str]] = defaultdict(set)
+        for failure in all_known:
+            for name in failure.ids:
+                names[name].add(failure.id)
+        for line in self.lines:
+            if isinstance(line, Triaged) or (isinstance(line, Shown) and line.at in counting):
+                for id_ in names[line.failure]:
+                    told[id_].append(line)
+        return {id_: Life(failure, tuple(told[id_])) for id_, failure in known.items()}
 
 
 def muted_traces(folder: Path) -> dict[str, Mute]:
@@ -329,8 +361,8 @@ def muted_traces(folder: Path) -> dict[str, Mute]:
     }
 
 
-def _sorted(lines: Iterable[Line], kind: type | tuple[type, ...]) -> list[Any]:
-    return sorted((each for each in lines if isinstance(each, kind)), key=lambda each: each.at)
+def _of_kind(lines: Iterable[Line], kind: type[T]) -> list[T]:
+    return [each for each in lines if isinstance(each, kind)]
 
 
 def now() -> str:
@@ -342,7 +374,10 @@ def now() -> str:
 
 
 def read(path: Path) -> FailureHistory:
-    """Read a history; it is empty if there is no such file. Raises BadInputError."""
+    """Read a history; it is empty if there is no such file. Raises BadInputError.
+
+    A line from the future is bad input: its clock was wrong, or the clock of this machine is.
+    """
     if not path.exists():
         return FailureHistory()
     lines: dict[str, Line] = {}
@@ -374,8 +409,16 @@ def _line_of(data: dict[str, Any]) -> Line | None:
 
 def _check(line: Line) -> None:
     """Raise ValueError if a date or a count is illegal."""
-    if not isinstance(line, KnownFailure) and datetime.fromisoformat(line.at).tzinfo is None:
-        raise ValueError(f"at is {wire.quoted(line.at)}, without a time zone")
+    if not isinstance(line, KnownFailure):
+        at = datetime.fromisoformat(line.at)
+        if at.tzinfo is None:
+            raise ValueError(f"at is {wire.quoted(line.at)}, without a time zone")
+        today = datetime.now(UTC)
+        if at > today + CLOCKS_DIFFER_MAX:
+            raise ValueError(
+                f"at is {wire.quoted(line.at)}, in the future: a clock was wrong, or this "
+                f"machine's is, which has {today:%Y-%m-%d}"
+            )
     if isinstance(line, Triaged) and line.muted_until:
         date.fromisoformat(line.muted_until)
     if isinstance(line, Shown | Triaged) and not 0 <= line.failed <= line.runs <= COUNT_MAX:
@@ -388,9 +431,11 @@ def _check(line: Line) -> None:
 
 def add(path: Path, lines: Iterable[Line]) -> None:
     """Add lines to a history, which is created if it is missing. Raises BadInputError."""
-    old = read_bytes(path).decode(errors="surrogateescape") if path.exists() else f"{HEAD}\n"
-    ended = old if old.endswith("\n") else f"{old}\n"
-    write_text(path, ended + "".join(f"{text_of(each)}\n" for each in lines))
+    new = "".join(f"{text_of(each)}\n" for each in lines)
+    with locked(path):  # Another process may add lines now.
+        old = read_bytes(path).decode(errors="surrogateescape") if path.exists() else f"{HEAD}\n"
+        ended = old if old.endswith("\n") else f"{old}\n"
+        write_text(path, ended + new)
 
 
 def text_of(line: Line) -> str:
@@ -399,11 +444,23 @@ def text_of(line: Line) -> str:
 
 
 def merged(histories: Iterable[FailureHistory]) -> list[Line]:
-    """The lines of histories, each once, failures first, and the others by time."""
-    lines = {text_of(line): line for history in histories for line in history.lines}
+    """The lines of histories, each once, failures first, and the others in the order of nights.
 
-    def order(text: str) -> tuple[str, str]:
-        line = lines[text]
-        return "" if isinstance(line, KnownFailure) else line.at, text
-
-    return [lines[text] for text in sorted(lines, key=order)]
+    The order of each history stays: a line whose clock was behind follows the one before it.
+    """
+    places: dict[str, tuple[datetime, int, str]] = {}
+    lines: dict[str, Line] = {}
+    for history in histories:
+        latest, behind = EARLIEST, 0
+        for line in history.lines:
+            text = text_of(line)
+            lines[text] = line
+            at = EARLIEST if isinstance(line, KnownFailure) else datetime.fromisoformat(line.at)
+            if at > latest:
+                latest, behind = at, 0
+            behind += at < latest
+            place = (
+                (EARLIEST, 0, text) if isinstance(line, KnownFailure) else (latest, behind, text)
+            )
+            places[text] = min(place, places.get(text, place))
+    return [lines[text] for text in sorted(lines, key=places.__getitem__)]

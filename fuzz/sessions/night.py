@@ -12,21 +12,19 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 import attrs
 
-from fuzz.files import read_bytes, write_text, writing
-from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
-from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES
 from fuzz.protocol.trace import Trace
 from fuzz.run import BROKE
 from fuzz.sessions import record as records
 from fuzz.sessions.causes import Cause, cause_of
-from fuzz.sessions.corpora import command_of, find_trace, folder_of_other, unnamed_in
+from fuzz.sessions.corpora import command_of, unnamed_in
 from fuzz.sessions.corpus import SavedFailure, pages_like, stem_of, unpublished_in
 from fuzz.sessions.failure_history import (
     FIXED,
@@ -47,7 +45,8 @@ from fuzz.sessions.failure_history import (
     VersionBounds,
     text_of,
 )
-from fuzz.sessions.merge import NO_TRACE, merged_records
+from fuzz.sessions.material import HuntedBugs, Material
+from fuzz.sessions.merge import merged_records
 from fuzz.sessions.plan import PlanKey
 from fuzz.sessions.record import SessionRecord, Timing
 
@@ -55,7 +54,8 @@ VERSION = 3
 """The version of a night's JSON."""
 News: TypeAlias = Literal["", "new", "back", "fixed"]
 """What changed since the night before."""
-NEW, BACK = "new", "back"
+NEW: Literal["new"] = "new"
+BACK: Literal["back"] = "back"
 COUNTED = (NEW, BACK, OPEN, FLAKY, MUTED, FIXED)
 """The numbers of causes that each summary has."""
 RUNS = 5
@@ -64,30 +64,6 @@ CHANCE_MAX = 0.01
 """A flaky failure is fixed if it passes so often that its share of failures makes it unlikely."""
 NIGHTS_MAX = 30
 """How many nights a page compares."""
-
-
-@attrs.frozen
-class HuntedBug:
-    """A known bug, and how it was found: a row of the kill matrix."""
-
-    id: str
-    seen_in: str
-    found: bool
-    oracle: str | None
-    oracles: tuple[str, ...]
-    actions_median: float | None
-    actions_worst: int | None
-    reduced: int | None
-    shortest: int
-
-
-@attrs.frozen
-class HuntedBugs:
-    """The output of `gcfuzz bugs --json`."""
-
-    engine: str
-    seeds: int
-    bugs: tuple[HuntedBug, ...]
 
 
 @attrs.frozen
@@ -144,6 +120,16 @@ class NightFailure:
         return self.tonight.state == OPEN and (self.saved.reproduced or self.tonight.failed > 0)
 
     @property
+    def is_bad(self) -> bool:
+        """Whether it fails tonight, muted or not."""
+        return self.tonight.state in {OPEN, FLAKY} and self.state != FIXED
+
+    @property
+    def is_back(self) -> bool:
+        """Whether it was fixed, and fails again."""
+        return self.is_bad and self.before == FIXED
+
+    @property
     def is_to_tell(self) -> bool:
         """Whether the history needs this night. A failure that stays fixed has a line a version."""
         version = self.life.shown[-2].version if len(self.life.shown) > 1 else None
@@ -158,8 +144,14 @@ class NightFailure:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """The order in which failures are read: those that are sure and short come first."""
-        return STATES.index(self.state), not self.is_sure, self.saved.length, self.identity
+        """The order in which failures are read: those that are back, sure and short come first."""
+        return (
+            STATES.index(self.state),
+            not self.is_back,
+            not self.is_sure,
+            self.saved.length,
+            self.identity,
+        )
 
     def to_data(self) -> dict[str, Any]:
         saved = self.saved
@@ -200,6 +192,8 @@ class NightCause:
     """Failures of one target with one likely cause, the one to read first at the beginning."""
 
     failures: tuple[NightFailure, ...]
+    life: Life
+    """What all its failures showed."""
 
     @property
     def first(self) -> NightFailure:
@@ -223,12 +217,6 @@ class NightCause:
         return self.state == OPEN and self.first.saved.failure.change == BROKE
 
     @property
-    def life(self) -> Life:
-        """What all its failures showed."""
-        shown = [shown for each in self.failures for shown in each.life.shown]
-        return Life(self.first.known, tuple(sorted(shown, key=lambda each: each.at)))
-
-    @property
     def bounds(self) -> VersionBounds:
         """Those of its first failure: another one may fail on a version on which it passed."""
         return self.first.life.bounds
@@ -239,19 +227,22 @@ class NightCause:
 
     @property
     def news(self) -> News:
-        """What changed. A cause is not new if a finding or a muted failure describes it.
+        """What changed.
 
-        A muted one may be back.
+        A cause is back if any of its failures is: a new mistake may fail like an older one that is
+        still open. A muted failure counts only if all are muted. A cause is not new if findings
+        describe it.
         """
-        earlier = [each.before for each in self.failures if each.before is not None]
-        is_bad = self.state in {OPEN, FLAKY}
-        if self.first.saved.failure.change != BROKE or any(each.pages for each in self.failures):
+        if self.first.saved.failure.change != BROKE:
             return ""
-        if is_bad and not earlier:
-            return "new"
-        if (is_bad or self.state == MUTED) and {*earlier} == {FIXED}:
-            return "back"
-        return "fixed" if self.state == FIXED and {*earlier} != {FIXED} else ""
+        heard = [each for each in self.failures if each.state != MUTED] or self.failures
+        bad = [each for each in heard if each.is_bad]
+        earlier = {each.before for each in self.failures if each.before is not None}
+        if any(each.is_back for each in bad) or (bad and earlier == {FIXED}):
+            return BACK
+        if self.state in {OPEN, FLAKY} and not earlier:
+            return "" if all(each.pages for each in bad) else NEW
+        return "fixed" if self.state == FIXED and earlier != {FIXED} else ""
 
     @property
     def order(self) -> tuple[object, ...]:
@@ -383,126 +374,6 @@ class Night:
         return json.dumps(data, indent=1) + "\n"
 
 
-@attrs.define
-class Material:
-    """What was read, each thing once."""
-
-    records: dict[str, SessionRecord] = attrs.Factory(dict)
-    hunts: dict[str, HuntedBugs] = attrs.Factory(dict)
-    corpora: list[Path] = attrs.Factory(list)
-    """The folders that may have the traces of a record."""
-    folders: list[Path] = attrs.Factory(list)
-    """The corpora that were named."""
-    left_out: list[str] = attrs.Factory(list)
-    """What is wrong with files that could not be read."""
-    _traces: dict[Path, tuple[Path, Trace] | None] = attrs.Factory(dict)
-    """By the path in a record."""
-
-    def trace_of(self, saved: SavedFailure) -> tuple[Path, Trace] | None:
-        """The file and the trace of a failure, if it was given and can be read."""
-        if saved.path is None:
-            return None
-        if saved.path not in self._traces:
-            self._traces[saved.path] = self._find_trace(saved.path)
-        return self._traces[saved.path]
-
-    def _find_trace(self, name: Path) -> tuple[Path, Trace] | None:
-        try:
-            return find_trace(self.corpora, name)
-        except BadInputError as problem:
-            self.left_out.append(str(problem))
-            return None
-
-    def rank(self, saved: SavedFailure) -> int:
-        """How bad the file of a failure's trace is: 0 if it can be read."""
-        return NO_TRACE if self.trace_of(saved) is None else 0
-
-    def keep_traces(self, night: Night, folder: Path, name: str, command: str) -> None:
-        """Copy the traces of failures to that folder, for later nights. Raises BadInputError.
-
-        Those of another program than the one with that `--name` and command have a folder of their
-        own in it: a replay of the folder judges one program.
-        """
-        for each in night.failures:
-            known, found = each.known, self.trace_of(each.saved)
-            if found is None or folder in found[0].parents:
-                continue
-            ran = command_of(known.options)
-            is_mixed = len(night.commands.get((known.target, known.name), ())) > 1
-            place = folder
-            if known.name != name or (is_mixed and ran != command):
-                place = folder_of_other(folder, known.name or f"{known.target} {ran}")
-                with writing(place):
-                    place.mkdir(exist_ok=True)
-            write_text(place / found[0].name, traces.dumps(found[1]))
-
-
-def read_material(places: Iterable[Path]) -> Material:
-    """Read corpora, records of sessions, and the output of `gcfuzz bugs --json`.
-
-    The traces of a record are looked for in the given corpora, and beside each record. Raises
-    BadInputError if there is no record that can be read.
-    """
-    material = Material()
-    for place in sorted(set(places)):
-        for path in _records_in(place) if place.is_dir() else [place]:
-            try:
-                _take(material, path)
-            except BadInputError as problem:
-                material.left_out.append(str(problem))
-        material.corpora += [place] if place.is_dir() else [place.parent, place.parent.parent]
-        material.folders += [place] if place.is_dir() else []
-    if not material.records:
-        raise BadInputError(
-            next(
-                iter(material.left_out),
-                "there is no record of a session; name a corpus or a summary as well",
-            )
-        )
-    return material
-
-
-def _records_in(folder: Path) -> list[Path]:
-    """The JSON files of a corpus. Raises BadInputError if there are none."""
-    paths = sorted([*folder.glob("*.json"), *folder.glob(f"{records.FOLDER}/*.json")])
-    found = [path for path in paths if not _is_night(path)]
-    if not found:
-        raise BadInputError(
-            f"{folder}: has no record of a session ({records.FOLDER}/*.json); run one with "
-            "--corpus, or name another folder"
-        )
-    return found
-
-
-def _is_night(path: Path) -> bool:
-    try:
-        return "gcfuzz_night" in _object_in(path)
-    except BadInputError:
-        return False
-
-
-def _object_in(path: Path) -> dict[str, Any]:
-    try:
-        return wire.as_object(wire.from_line(read_bytes(path)))
-    except ValueError as problem:
-        raise BadInputError(f"{path}: {problem}") from problem
-
-
-def _take(material: Material, path: Path) -> None:
-    data = _object_in(path)
-    if "gcfuzz_night" in data:
-        raise BadInputError(f"{path}: is the JSON of a night, and not the record of a session")
-    if "bugs" not in data:
-        material.records[wire.to_line(data)] = records.read(path)
-        return
-    try:
-        material.hunts[wire.to_line(data)] = wire.structured(data, HuntedBugs)
-    except ValueError as problem:
-        raise BadInputError(
-            f"{path}: is not what `gcfuzz bugs --json` prints: {problem}"
-        ) from problem
-
-
 def sum_up(
     material: Material, history: FailureHistory, replay: Replay, gcfuzz: str, at: str
 ) -> Night:
@@ -530,7 +401,7 @@ def sum_up(
         if here or life.known.saved.failure.change == BROKE:
             shown = _shown(at, id_, [run for _, run in here])
             failures.append(_judged(life, shown, tonight, material, replay))
-    causes = _by_cause(failures)
+    causes = _by_cause(failures, [*(night.at for night in history.nights), at])
     counts = _counts(causes)
     done = NightDone(
         at=at,
@@ -664,7 +535,7 @@ def _judged(
     shown = attrs.evolve(shown, state=state)
     mute = life.mute(datetime.fromisoformat(shown.at).date())
     return NightFailure(
-        attrs.evolve(life, shown=(*life.shown, shown)),
+        attrs.evolve(life, told=(*life.told, shown)),
         MUTED if mute and state != FIXED else state,
         life.state,
         shown,
@@ -687,12 +558,28 @@ def _state(life: Life, shown: Shown, is_looked_for: bool) -> State:
     if shown.sessions:
         return FLAKY if shown.runs or life.is_flaky else OPEN
     if shown.runs:
-        return (
-            FLAKY if life.is_flaky and not _must_be_fixed([*life.runs, (0, shown.runs)]) else FIXED
-        )
+        return FLAKY if life.is_flaky and not _is_past(life, shown, is_looked_for) else FIXED
     if life.state == FIXED:
         return FIXED
     return (life.state or OPEN) if is_looked_for else NOT_LOOKED_FOR
+
+
+def _is_past(life: Life, shown: Shown, is_looked_for: bool) -> bool:
+    """Whether a flaky failure is fixed: it failed in replays, or sessions found it, but no more.
+
+    No replay of a rare one may have failed. Then a night is a run: it failed if a session found it.
+    """
+    runs = [*life.runs, (0, shown.runs)]
+    if any(failed for failed, _ in runs):
+        return _must_be_fixed(runs)
+    last = next((i for i, each in enumerate(reversed(life.shown)) if each.sessions), -1)
+    since_fixed = [*takewhile(lambda each: each.state != FIXED, reversed(life.shown))]
+    found = sum(bool(each.sessions) for each in since_fixed)
+    if not is_looked_for or last < 0 or not found:
+        return False
+    passed = last + 1
+    share = (found + 1) / (len(since_fixed) - last + 2)
+    return (1 - share) ** passed < CHANCE_MAX
 
 
 def _must_be_fixed(runs: Sequence[tuple[int, int]]) -> bool:
@@ -709,9 +596,15 @@ def _counts(causes: Iterable[NightCause]) -> Counter[str]:
     return states + Counter(each.news for each in causes if each.news)
 
 
-def _by_cause(failures: Iterable[NightFailure]) -> tuple[NightCause, ...]:
+def _by_cause(failures: Iterable[NightFailure], nights: Sequence[str]) -> tuple[NightCause, ...]:
+    """The failures by cause. `nights` are the times of all nights, in their order."""
+    places = {at: place for place, at in enumerate(nights)}
     groups: dict[str, list[NightFailure]] = defaultdict(list)
     for each in sorted(failures, key=lambda each: each.order):
         groups[each.known.cause_id].append(each)
-    causes = (NightCause(tuple(group)) for group in groups.values())
+    causes = []
+    for group in groups.values():
+        shown = [shown for each in group for shown in each.life.shown]
+        told = sorted(shown, key=lambda each: places[each.at])
+        causes.append(NightCause(tuple(group), Life(group[0].known, tuple(told))))
     return tuple(sorted(causes, key=lambda each: each.order))

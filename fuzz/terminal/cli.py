@@ -725,6 +725,7 @@ def report_command(  # noqa: PLR0913 - the options of the command
     from fuzz.sessions import failure_history as history
     from fuzz.sessions import night
     from fuzz.sessions.corpora import command_of
+    from fuzz.sessions.material import read_material
     from fuzz.terminal import night_summary
     from fuzz.terminal.night_build import NightBuild
 
@@ -739,7 +740,7 @@ def report_command(  # noqa: PLR0913 - the options of the command
     for each in filter(None, (output, markdown, junit, history_path)):
         with writing(each):
             each.parent.mkdir(parents=True, exist_ok=True)
-    material = night.read_material(places)
+    material = read_material(places)
     if history_path is None:
         folder = next((place for place in places if place.is_dir()), output.parent)
         history_path = folder / history.NAME
@@ -795,8 +796,8 @@ def triage_command(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Mute failures, call them flaky, or name their issue; without ID, list all failures.
 
-    ID is that of a cause on the page, with all its failures, or that of one failure, CAUSE-1a2b, as
-    in the list. What was set is printed.
+    ID is that of a cause on the page, with all its failures, or that of one failure, as in the
+    list. What was set is printed.
     """
     from fuzz.sessions import failure_history as history
 
@@ -804,7 +805,7 @@ def triage_command(  # noqa: PLR0913 - the options of the command
     if not path.exists():
         raise BadInputError(f"{path}: there is no such history; `gcfuzz report` makes one")
     lives = history.read(path).lives()
-    known = {each for it in lives.values() for each in (it.known.id, it.known.cause_id)}
+    known = {each for life in lives.values() for each in life.known.ids}
     if unknown := [each for each in ids if each not in known]:
         raise BadInputError(
             f"{path}: has no failure {unknown[0]}; `gcfuzz triage {place}` lists them"
@@ -818,8 +819,8 @@ def triage_command(  # noqa: PLR0913 - the options of the command
         what = *(flaky or (0, 0)), mute_until or "", because, issue or ""
         history.add(path, [history.Triaged(history.now(), each, *what) for each in ids])
         lives = history.read(path).lives()
-    for id_, life in sorted(lives.items()):
-        if not ids or {id_, life.known.cause_id} & {*ids}:
+    for _, life in sorted(lives.items()):
+        if not ids or life.known.ids & {*ids}:
             Screen().print(history.described(life))
     return CLEAN
 

@@ -24,16 +24,8 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
 from fuzz.sessions.failure_history import NightDone
-from fuzz.sessions.night import (
-    COUNTED,
-    HuntedBugs,
-    Material,
-    Night,
-    NightCause,
-    NightFailure,
-    reached_in,
-    target_name,
-)
+from fuzz.sessions.material import HuntedBugs, Material
+from fuzz.sessions.night import COUNTED, Night, NightCause, NightFailure, reached_in, target_name
 from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord, Timing
 from fuzz.terminal.explain_page import render
 from fuzz.terminal.night_build import NightBuild

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from multiprocessing import Process
 from pathlib import Path
 
 import attrs
@@ -41,6 +42,74 @@ def test_lines_are_added_and_read(tmp_path: Path) -> None:
     kept(path, MUTED)
     assert path.read_text().startswith(before)
     assert history.read(path).lines == (*LINES, MUTED)
+
+
+def _add_some(path: Path, first: int) -> None:
+    for number in range(first, first + 50):
+        history.add(path, [Triaged(FIRST, KNOWN.id, issue=f"https://example.com/{number}")])
+
+
+def test_processes_that_add_at_once_lose_no_line(tmp_path: Path) -> None:
+    path = tmp_path / history.NAME
+    writers = [Process(target=_add_some, args=(path, first)) for first in (0, 50)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    assert len(history.read(path).lines) == 100
+
+
+def test_identities_of_one_cause_have_different_ids() -> None:
+    cause = ("broke", "heap", "graph", "different", "collect")
+    failures = [attrs.evolve(WRONG, action=f"action_{number}") for number in range(2000)]
+    known = [
+        KnownFailure("process", "", cause, attrs.evolve(KNOWN.saved, failure=each))
+        for each in failures
+    ]
+    assert len({each.id for each in known}) == 2000
+
+
+def test_what_version_0_1_0_wrote_of_a_failure_still_holds(tmp_path: Path) -> None:
+    """Its ids were shorter: these are those that it gave to KNOWN."""
+    cause, id_ = "accd2279", "accd2279-3358"
+    mute = attrs.evolve(MUTED, failure=cause)
+    path = kept(tmp_path / history.NAME, KNOWN, NIGHT, Shown(FIRST, id_, "open"), mute)
+    life = history.read(path).lives()[KNOWN.id]
+    assert (life.state, life.mute(date(2026, 12, 1))) == ("open", ("2026-12-24", MUTED.because))
+
+
+def test_an_unreproduced_failure_has_its_identity_as_its_cause() -> None:
+    saved = attrs.evolve(KNOWN.saved, reproduced=False)
+    one, other = (KnownFailure("process", "", (step,), saved) for step in ("read", "write"))
+    assert one.id == other.id
+
+
+def test_a_history_from_the_future_names_the_line(tmp_path: Path) -> None:
+    path = kept(tmp_path / history.NAME, KNOWN, attrs.evolve(NIGHT, at="2931-01-01T04:00:00+00:00"))
+    with pytest.raises(BadInputError, match=f"{path}:3: .* in the future: a clock was wrong"):
+        history.read(path)
+
+
+@pytest.mark.parametrize("merges", [0, 1, 2])
+def test_a_night_whose_clock_was_behind_stays_in_its_place(merges: int) -> None:
+    behind = "1970-01-01T04:00:00+00:00"
+    lines: list[history.Line] = [KNOWN]
+    states = history.OPEN, history.FIXED, history.OPEN
+    for at, state in zip((FIRST, behind, SECOND), states, strict=True):
+        run = history.SessionRun(at, "process", "mine", ())
+        lines += [attrs.evolve(NIGHT, at=at, sessions=(run,)), Shown(at, KNOWN.id, state)]
+    kept_lines = lines
+    for _ in range(merges):
+        halves = history.FailureHistory(tuple(lines[:5])), history.FailureHistory(tuple(lines))
+        kept_lines = history.merged(halves)
+    told = history.FailureHistory(tuple(kept_lines))
+    assert [each.state for each in told.lives()[KNOWN.id].shown] == ["open", "fixed", "open"]
+    assert [each.at for each in told.nights] == [FIRST, behind, SECOND]
+
+
+def test_a_longer_mute_keeps_its_reason() -> None:
+    longer = attrs.evolve(MUTED, muted_until="2026-12-31", because="")
+    assert Life(KNOWN, (MUTED, longer)).mute(date(2026, 12, 30)) == ("2026-12-31", MUTED.because)
 
 
 def test_without_a_file_nothing_is_known(tmp_path: Path) -> None:
@@ -105,7 +174,7 @@ def test_a_broken_history_is_left_out_of_a_merge(tmp_path: Path) -> None:
     [(date(2026, 12, 24), ("2026-12-24", "a fix is in review")), (date(2026, 12, 25), None)],
 )
 def test_a_failure_is_muted_up_to_a_day(today: date, reason: tuple[str, str] | None) -> None:
-    assert Life(KNOWN, triaged=(MUTED,)).mute(today) == reason
+    assert Life(KNOWN, (MUTED,)).mute(today) == reason
 
 
 # The command.

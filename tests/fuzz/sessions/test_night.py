@@ -12,11 +12,12 @@ from made_records import Data, failure, piece, record, timing, written
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
-from fuzz.protocol.actions import AllocateNode, CollectFull
+from fuzz.protocol.actions import AllocateNode, CheckHeap, CollectFull
 from fuzz.protocol.trace import Header, Trace
 from fuzz.sessions.corpus import shipped_folder, shipped_traces, stem_of
 from fuzz.sessions.failure_history import FailureHistory, KnownFailure, Triaged
-from fuzz.sessions.night import Night, Replay, Replayed, read_material, sum_up
+from fuzz.sessions.material import read_material
+from fuzz.sessions.night import Night, Replay, Replayed, sum_up
 
 VERSION = "0.1.0"
 WEAKREF = "weakref-to-pinned-cleared-heap-ca04307c.jsonl"
@@ -159,6 +160,54 @@ def test_a_failure_has_a_state_in_each_night(
 ) -> None:
     causes = [cause for each in nights(tmp_path, *each_night) for cause in each.causes]
     assert [(cause.state, cause.news) for cause in causes] == expected
+
+
+def replaying_but(passing: tuple[str, ...], version: str) -> Replay:
+    """A build on which the traces of these names pass, and all others fail."""
+
+    def replay(known: KnownFailure, trace: Trace, path: Path, *, is_always: bool) -> Replayed:
+        return attrs.evolve(PASSES if path.name in passing else FAILS, version=version)
+
+    return replay
+
+
+def test_a_failure_that_comes_back_inside_an_open_cause_is_news(tmp_path: Path) -> None:
+    found = [failure(action=kind, path=f"{kind}.jsonl") for kind in ("read", "write")]
+    history, news = FailureHistory(), []
+    for number, passing in enumerate(((), ("read.jsonl",), ("read.jsonl",), ())):
+        started = timing(started=NIGHTS[number])
+        session = record(*found[: 2 if number == 0 else 0], timing=[started])
+        corpus = written(tmp_path / str(number), session)
+        for each in found:
+            traces.write_to(TRACE, corpus / str(each["path"]))
+        replay = replaying_but(passing, f"v{number + 1}")
+        current = night(corpus, history=history, replay=replay, at=NIGHTS[number])
+        history = FailureHistory((*history.lines, *current.lines(history)))
+        [cause] = current.causes
+        news.append((cause.news, current.has_new))
+    assert news == [("new", True), ("", False), ("", False), ("back", True)]
+    assert cause.bounds == ("v3", "v4", "")
+
+
+def test_a_failure_that_only_sessions_saw_is_fixed_after_several_builds(tmp_path: Path) -> None:
+    seen_once = [failure(path="a.jsonl", reproduced=False)]
+    made = nights(tmp_path, (seen_once, PASSES), *[(CLEAN, PASSES)] * 6)
+    assert [states(each)["heap"] for each in made] == ["flaky"] * 5 + ["fixed"] * 2
+
+
+def test_a_failure_that_never_reproduces_is_new_once(tmp_path: Path) -> None:
+    made: list[Night] = []
+    history = FailureHistory()
+    for number in range(5):
+        found = failure(path="a.jsonl", reproduced=False)
+        corpus = written(
+            tmp_path / str(number), record(found, timing=[timing(started=NIGHTS[number])])
+        )
+        actions = (*[AllocateNode(7), CollectFull()][: 1 + number % 2], CheckHeap())
+        traces.write_to(attrs.evolve(TRACE, actions=actions), corpus / "a.jsonl")
+        made.append(night(corpus, history=history, replay=replaying(PASSES), at=NIGHTS[number]))
+        history = FailureHistory((*history.lines, *made[-1].lines(history)))
+    assert [each.has_new for each in made] == [True, False, False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -612,7 +612,7 @@ def test_the_summaries_of_a_night_have_its_causes(three_nights: list[Path]) -> N
     assert {*re.findall(r"^\| `(\w+)` \| `new, open`", markdown, re.MULTILINE)} == ids
     tests = ET.parse(three_nights[0] / "night.xml").getroot()
     assert tests.get("failures") == str(len(ids))
-    assert {str(each.get("name"))[-9:-1] for each in tests.iter("testcase")} == ids
+    assert {str(each.get("name"))[-13:-1] for each in tests.iter("testcase")} == ids
 
 
 @pytest.fixture(params=["nights", "folder"])

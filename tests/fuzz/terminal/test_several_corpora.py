@@ -18,6 +18,7 @@ from fuzz.protocol.trace import Found, Header, Trace
 from fuzz.sessions import failure_history as history
 from fuzz.sessions import record as records
 from fuzz.sessions.failure_history import KnownFailure
+from fuzz.sessions.material import read_material
 from fuzz.sessions.night import read_material
 from fuzz.terminal.cli import run_command_line
 
