@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from typing import cast
 
@@ -22,6 +23,7 @@ from fuzz.cancellation import Cancelled, after, cancelled_when
 from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import NAMES, Action
 from fuzz.protocol.observation import MEMORY
 from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
@@ -214,21 +216,23 @@ def shipped_folder(name: str) -> Path:
 
 
 def pages_like(target: str, failure: Failure) -> list[str]:
-    """The pages of findings in that target with the same oracle and the same kinds of actions.
+    """The pages of findings in that target that fail in the same way.
 
-    A target's known failures are in a folder of the corpus that has its name, and the name of each
-    begins with that of its page.
+    The oracle reports the same field, the same direction and the same reason, but for numbers, and
+    the actions are of the same kinds in the same order. A target's known failures are in a folder
+    of the corpus that has its name, and the name of each begins with that of its page.
     """
     registered = registry().targets.get(target)
     if registered is None:
         return []
+    stated = _stated(failure.message)
     like = [
         name
         for name, known in shipped_traces(registered.variant_of or target).items()
         if known.header.target in (target, registered.variant_of)
         and known.header.found is not None
-        and known.header.found.oracle == failure.oracle
-        and {*map(type, known.actions)} == {*map(type, failure.actions)}
+        and _stated(known.header.found.message) == stated
+        and _steps(known.actions) == _steps(failure.actions)
     ]
     folder = shipped_folder("docs") / "findings"
     pages = sorted(folder.rglob("*.md")) if like else []
@@ -237,6 +241,22 @@ def pages_like(target: str, failure: Failure) -> list[str]:
         for page in pages
         if any(name.startswith(page.stem) for name in like)
     ]
+
+
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+COMPARED = re.compile(rf"expected (?P<expected>{NUMBER.pattern}), got (?P<got>{NUMBER.pattern}) ")
+
+
+def _stated(message: str) -> tuple[bool | None, str]:
+    """What an oracle reported, without numbers: whether one was too large, and all other words."""
+    compared = COMPARED.search(message)
+    too_large = compared and float(compared["got"]) > float(compared["expected"])
+    return too_large, NUMBER.sub("N", message)
+
+
+def _steps(actions: Sequence[Action]) -> list[str]:
+    """The kinds of actions in their order; equal ones in a row are one."""
+    return [name for name, _ in groupby(NAMES[type(action)] for action in actions)]
 
 
 # Files.

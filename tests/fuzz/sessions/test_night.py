@@ -364,7 +364,16 @@ def test_a_cause_was_seen_when_any_of_its_failures_was(tmp_path: Path) -> None:
 
 def test_a_failure_like_a_documented_finding_is_not_new(tmp_path: Path) -> None:
     trace = shipped_traces("incminimark")[WEAKREF]
-    corpus = written(tmp_path, record(failure(path="a.jsonl"), target="incminimark"))
+    assert trace.header.found is not None
+    assert trace.header.found.message.endswith("(its object is young)")
+    found = failure(
+        path="a.jsonl",
+        where="weakref #3",
+        expected="alive true",
+        got="alive false",
+        why="its object is young",
+    )
+    corpus = written(tmp_path, record(found, target="incminimark"))
     traces.write_to(trace, corpus / "a.jsonl")
     [cause] = night(corpus).causes
     assert (cause.news, cause.first.pages) == ("", (WEAKREF_PAGE,))
