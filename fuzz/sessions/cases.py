@@ -188,7 +188,8 @@ class Cases:
             self.last_chunk = min(self.last_chunk, found.chunk)
 
     def _stops_at(self, found: SavedFailure) -> bool:
-        return self._plan.failures_max == 1 and found.failure.change == BROKE
+        is_counted = found.failure.identity not in self._plan.known
+        return self._plan.failures_max == 1 and found.failure.change == BROKE and is_counted
 
     def _take_first(self, found: SavedFailure) -> None:
         self.first = found

@@ -97,6 +97,8 @@ class Plan:
     """The session stops after this many failures that reproduced."""
     before: Before | None = None
     """The target before a change, if two are compared."""
+    known: frozenset[tuple[str, ...]] = frozenset()
+    """The identities of known failures, which do not count among `failures_max`."""
     has_canary: bool = False
     """Whether each worker first runs a chunk in which it must find a planted bug."""
     database: str | None = None

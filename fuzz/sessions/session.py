@@ -98,7 +98,10 @@ class Session:
         cases, pool = self._cases, self._pool
         if is_interrupted:
             return INTERRUPTED
-        certain = sum(each.is_certain for each in cases.saved)
+        known = self._plan.known
+        certain = sum(
+            each.is_certain and each.failure.identity not in known for each in cases.saved
+        )
         has_enough = certain >= (self._plan.failures_max or UNLIMITED)
         if has_enough or (cases.first is not None and not self._is_busy):
             return FAILURES

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from fuzz.protocol.trace import Header
     from fuzz.replay import Step
     from fuzz.run import Failure
+    from fuzz.sessions.known_failures import KnownFailures
     from fuzz.sessions.night import Night
     from fuzz.sessions.plan import Plan
     from fuzz.sessions.record import SessionRecord
@@ -162,19 +163,30 @@ def cli() -> None:
     type=click.IntRange(min=1),
     help="Stop after this many failures that reproduce.",
 )
+@click.option(
+    "--known",
+    "known_ids",
+    metavar="ID",
+    multiple=True,
+    help="A cause or a failure in the corpus's history that this session takes as muted.",
+)
 @without_option
-def run(
+def run(  # noqa: PLR0913 - the options of the command
     choice: TargetChoice,
     summary: Path | None,
     resume: bool,
     cluster: str | None,
     seed: int | None,
+    known_ids: tuple[str, ...],
     **options: Any,  # noqa: ANN401 - those of the plan
 ) -> int:
     """Fuzz a target until the budget is used up, or compare two targets."""
+    import attrs
+
     from fuzz.files import check_writable
     from fuzz.run import BROKE
     from fuzz.sessions import corpus, record
+    from fuzz.sessions.known_failures import KnownFailures
 
     if cluster is not None:
         options["has_canary"] = True
@@ -182,19 +194,22 @@ def run(
         raise BadInputError("--part needs --seed, the same for each part")
     plan = _plan(choice, seed, **options).under_contract()
     corpus.open_folder(plan.corpus)
+    known = KnownFailures(plan, known_ids)
+    plan = attrs.evolve(plan, known=known.identities)
     earlier = None
     if resume:
         plan, earlier = record.resumed(plan, any_seed=seed is None)
     if summary is not None:
         check_writable(summary)
-    finished = _run_session(plan, cluster, earlier)
+    finished = _run_session(plan, cluster, earlier, known)
     if summary is not None:
         record.write(finished.record, summary)
     if finished.problem is not None:
         raise finished.problem
-    if any(saved.is_certain for saved in finished.failures):
+    unknown = [saved for saved in finished.failures if not known.why(saved)]
+    if any(saved.is_certain for saved in unknown):
         return UNFINISHED_MISMATCH if finished.stop_reason == record.INTERRUPTED else MISMATCH
-    is_clean = not any(saved.failure.change == BROKE for saved in finished.failures)
+    is_clean = not any(saved.failure.change == BROKE for saved in unknown)
     return CLEAN if finished.is_done and is_clean else INCONCLUSIVE
 
 
@@ -254,7 +269,9 @@ def _plan(  # noqa: PLR0913 - the options of the command
     )
 
 
-def _run_session(plan: Plan, address: str | None, earlier: SessionRecord | None) -> Finished:
+def _run_session(
+    plan: Plan, address: str | None, earlier: SessionRecord | None, known: KnownFailures
+) -> Finished:
     """Run a session here, or in the cluster at an address."""
     import attrs
 
@@ -263,7 +280,7 @@ def _run_session(plan: Plan, address: str | None, earlier: SessionRecord | None)
     from fuzz.sessions.session_events import Started
     from fuzz.terminal.session_report import SessionReporter
 
-    reporter = SessionReporter(Screen())
+    reporter = SessionReporter(Screen(), known)
     listeners: list[Listener] = [uploading(plan.corpus, reporter)]
     if address is None:
         reporter(Started(plan, check_harness(plan.target)))

@@ -11,6 +11,7 @@ from fuzz.sessions import record, session_events
 from fuzz.sessions.causes import Cause, by_cause, cause_of
 from fuzz.sessions.compare import Before, contract_changes
 from fuzz.sessions.corpus import SavedFailure
+from fuzz.sessions.known_failures import KnownFailures
 from fuzz.sessions.plan import Plan
 from fuzz.terminal.report import print_found, print_like, print_saved
 from fuzz.terminal.standard_streams import Screen
@@ -35,8 +36,9 @@ STOPPED = {
 class SessionReporter:
     """Prints a session: a live line in a terminal, elsewhere a line every ten seconds."""
 
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
+    def __init__(self, screen: Screen, known: KnownFailures | None = None) -> None:
+        """The failures that are known take one line each."""
+        self._screen, self._known = screen, known
         self._live: Live | None = None
         self._printed_seconds = 0.0
         self._numbers: dict[tuple[str, ...], int] = {}
@@ -60,7 +62,9 @@ class SessionReporter:
                     f"chunk {event.chunk.index} is lost: each worker that tried it died", "red"
                 )
             case session_events.FailureFound():
-                print_found(self._screen, self._number_of(event.failure), event.failure)
+                number = self._number_of(event.failure)
+                if self._known is None or event.failure.identity not in self._known.identities:
+                    print_found(self._screen, number, event.failure)
             case session_events.FailureReported():
                 self._report(event.saved, event.plan)
             case session_events.Finished():
@@ -100,11 +104,18 @@ class SessionReporter:
     def _report(self, saved: SavedFailure, plan: Plan) -> None:
         """A failure in full if it is the first of its likely cause or has no file; else a line."""
         number, origin = self._number_of(saved.failure), plan.origin(saved.chunk)
+        if saved.is_saved and (why := self._why_known(saved)):
+            identity = " / ".join(saved.failure.identity)
+            self._screen.print(f"failure {number}, {why}: {identity}: {saved.path}")
+            return
         shown = self._shown.setdefault(cause_of(saved.failure), number)
         if shown == number or not saved.is_saved:
             print_saved(self._screen, number, saved, origin)
         else:
             print_like(self._screen, number, saved, shown, origin)
+
+    def _why_known(self, saved: SavedFailure) -> str:
+        return "" if self._known is None else self._known.why(saved)
 
     def _progress(self, progress: session_events.Progress) -> None:
         line = _progress_line(progress)
@@ -120,7 +131,8 @@ class SessionReporter:
         if self._live is not None:
             self._live.stop()
         plan, totals = finished.plan, finished.totals
-        broken = [each for each in finished.failures if each.failure.change == BROKE]
+        all_broken = [each for each in finished.failures if each.failure.change == BROKE]
+        broken = [each for each in all_broken if not self._why_known(each)]
         broken.sort(key=lambda saved: self._number_of(saved.failure))
         groups = by_cause(broken, lambda saved: saved)
         for saved, *_ in groups:
@@ -147,6 +159,8 @@ class SessionReporter:
         if finished.stop_reason in {record.TIME, record.INTERRUPTED}:
             print_record(self._screen, finished.record)
         failures = counted(len(broken), "failure" if plan.before is None else "new failure")
+        known = len(all_broken) - len(broken)
+        failures += f", and {known} known" * (known > 0)
         how = f" in {finished.seconds:.1f} s; {STOPPED[finished.stop_reason]}"
         how += "" if totals.actions else " before anything was done"
         self._screen.print_parts((failures, "bold"), (how, ""))

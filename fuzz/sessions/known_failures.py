@@ -1,0 +1,61 @@
+"""Which failures of a session are known: muted in the history of its corpus, or named by `--known`.
+
+Invariant: a known failure is saved and recorded like any other. It only takes one line of the
+report, and changes no exit code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+
+from fuzz.problems import BadInputError
+from fuzz.sessions import failure_history
+from fuzz.sessions.causes import cause_of
+from fuzz.sessions.corpus import SavedFailure
+from fuzz.sessions.failure_history import KnownFailure, Life
+from fuzz.sessions.plan import Plan
+
+
+class KnownFailures:
+    """Those of one plan."""
+
+    def __init__(self, plan: Plan, ids: Collection[str] = ()) -> None:
+        """`ids` are those of causes or failures. Raises BadInputError for one that is unknown."""
+        self._plan, self._ids = plan, frozenset(ids)
+        self._today = datetime.now(UTC).date()
+        path = plan.corpus / failure_history.NAME
+        self._history = failure_history.read(path)
+        lives = self._history.lives().values()
+        every = {each for life in lives for each in life.known.ids}
+        if unknown := sorted(self._ids - every):
+            raise BadInputError(
+                f"--known {unknown[0]}: {path} has no such failure; `gcfuzz triage {plan.corpus}` "
+                "lists them"
+            )
+        mine = [
+            each
+            for each in lives
+            if (each.known.target, each.known.name) == (plan.target, plan.name)
+        ]
+        unknown_too = {_identity(each) for each in mine if not self._why(each)}
+        self.identities = frozenset(map(_identity, mine)) - unknown_too
+        """The identities of failures that are all known.
+
+        A new failure may have such an identity, too. Only its reduction shows its cause.
+        """
+
+    def why(self, saved: SavedFailure) -> str:
+        """Why a reduced failure is known; empty if it is not."""
+        failure = KnownFailure(self._plan.target, self._plan.name, cause_of(saved.failure), saved)
+        return self._why(self._history.lives([failure])[failure.id])
+
+    def _why(self, life: Life) -> str:
+        if life.known.ids & self._ids:
+            return "known"
+        mute = life.mute(self._today)
+        return "" if mute is None else str(mute)
+
+
+def _identity(life: Life) -> tuple[str, ...]:
+    return life.known.saved.failure.identity

@@ -1,0 +1,64 @@
+"""Sessions whose failures are known: muted in a history, or named by `--known`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fuzz.protocol import trace as traces
+from fuzz.sessions import failure_history as history
+from fuzz.sessions import record
+from fuzz.sessions.causes import cause_of
+from fuzz.sessions.failure_history import KnownFailure, Triaged
+from fuzz.terminal.cli import run_command_line
+
+TARGET = "reference+one-sample-per-object"
+RUN = ["run", "--target", TARGET, "--seed", "1", "--actions", "3000"]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A corpus with the failures of a session, and their history."""
+    assert run_command_line([*RUN, "--corpus", str(tmp_path)]) == 1
+    [(_, session)] = record.records_in(tmp_path)
+    known = []
+    for saved in session.failures:
+        assert saved.path is not None
+        failure = saved.with_trace(traces.read(tmp_path / saved.path))
+        known.append(KnownFailure(TARGET, "", cause_of(failure.failure), saved))
+    history.add(tmp_path / history.NAME, known)
+    return tmp_path
+
+
+def ids_in(corpus: Path) -> set[str]:
+    return {each.known.cause_id for each in history.read(corpus / history.NAME).lives().values()}
+
+
+@pytest.mark.parametrize("stop", [[], ["-x"]])
+def test_muted_failures_take_a_line_and_no_exit_code(
+    stop: list[str], corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mutes = [Triaged(history.now(), each, muted_until="2999-01-01") for each in ids_in(corpus)]
+    history.add(corpus / history.NAME, mutes)
+    count = len(history.read(corpus / history.NAME).lives())
+    capsys.readouterr()
+    assert run_command_line([*RUN, *stop, "--corpus", str(corpus)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count(", muted until 2999-01-01: ") == count
+    assert "FAILURE" not in printed
+    assert f"0 failures, and {count} known" in printed
+
+
+def test_known_mutes_for_one_session(corpus: Path) -> None:
+    known = [word for each in ids_in(corpus) for word in ("--known", each)]
+    assert run_command_line([*RUN, *known, "--corpus", str(corpus)]) == 0
+    assert run_command_line([*RUN, "--corpus", str(corpus)]) == 1
+
+
+def test_an_id_that_no_history_has_is_bad_input(
+    tmp_path: Path, complaint: Callable[..., str]
+) -> None:
+    said = complaint(*RUN, "--known", "ffff", "--corpus", str(tmp_path))
+    assert f"--known ffff: {tmp_path / history.NAME} has no such failure" in said
