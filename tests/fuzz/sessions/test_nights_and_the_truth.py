@@ -285,6 +285,8 @@ class Nights(RuleBasedStateMachine):
         """Whether a flaky defect passed so often that the page may state that it is fixed."""
         if not defect.is_flaky or replayed is None:
             return False
+        if self.truths[defect].stated == "fixed":
+            return True  # It returned, and no run has shown it yet: nothing could know.
         replays = self.truths[defect].replays
         failing = [number for number, (failed, _) in enumerate(replays) if failed]
         if not failing:
