@@ -446,7 +446,7 @@ def text_of(line: Line) -> str:
 def merged(histories: Iterable[FailureHistory]) -> list[Line]:
     """The lines of histories, each once, failures first, and the others in the order of nights.
 
-    The order of each history stays: a line whose clock was behind follows the one before it.
+    The order of each history stays: a line that is not later follows the one before it.
     """
     places: dict[str, tuple[datetime, int, str]] = {}
     lines: dict[str, Line] = {}
@@ -456,9 +456,8 @@ def merged(histories: Iterable[FailureHistory]) -> list[Line]:
             text = text_of(line)
             lines[text] = line
             at = EARLIEST if isinstance(line, KnownFailure) else datetime.fromisoformat(line.at)
-            if at > latest:
-                latest, behind = at, 0
-            behind += at < latest
+            is_later = at > latest
+            latest, behind = (at, 0) if is_later else (latest, behind + (at > EARLIEST))
             place = (
                 (EARLIEST, 0, text) if isinstance(line, KnownFailure) else (latest, behind, text)
             )
