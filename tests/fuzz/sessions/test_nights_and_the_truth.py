@@ -101,7 +101,7 @@ class Nights(RuleBasedStateMachine):
         self.kept.mkdir()
         self.path = self.folder / failure_history.NAME
         self.truths = {each: Truth() for each in DEFECTS}
-        self.build, self.nights = 0, 0
+        self.build, self.nights, self.mutes = 0, 0, 0
         self.present: set[Defect] = set()
 
     def teardown(self) -> None:
@@ -127,7 +127,9 @@ class Nights(RuleBasedStateMachine):
         until = (START + timedelta(days=self.nights + days)).date()
         lives = failure_history.read(self.path).lives().values()
         [id_] = {each.known.id for each in lives if defect_of(each.known) == defect}
-        at = (START + timedelta(days=self.nights, hours=-1)).isoformat()
+        self.mutes += 1
+        moment = timedelta(days=self.nights, microseconds=self.mutes)
+        at = (START + moment).isoformat()
         failure_history.add(
             self.path, [Triaged(at, id_, muted_until=until.isoformat(), because=because)]
         )
@@ -170,7 +172,7 @@ class Nights(RuleBasedStateMachine):
         replay = self.replaying(replays, random.Random(seed))
         current = sum_up(material, earlier, replay, "0.1.0", at.isoformat())
         self.check(current, Tonight(found, ran, replays, at.date()))
-        material.keep_traces([each.saved for each in current.failures], self.kept)
+        material.keep_traces(current, self.kept, "", "")
         failure_history.add(self.path, current.lines(earlier))
         shutil.rmtree(corpus)
 
