@@ -12,7 +12,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -30,7 +29,6 @@ from fuzz.sessions.failure_history import (
     FIXED,
     FLAKY,
     MUTED,
-    NOT_LOOKED_FOR,
     OPEN,
     STATES,
     FailureHistory,
@@ -45,6 +43,7 @@ from fuzz.sessions.failure_history import (
     VersionBounds,
     text_of,
 )
+from fuzz.sessions.failure_states import state_after
 from fuzz.sessions.material import HuntedBugs, Material
 from fuzz.sessions.merge import merged_records
 from fuzz.sessions.plan import PlanKey
@@ -60,8 +59,6 @@ COUNTED = (NEW, BACK, OPEN, FLAKY, MUTED, FIXED)
 """The numbers of causes that each summary has."""
 RUNS = 5
 """How often a trace is replayed, unless it fails before and is not known to be flaky."""
-CHANCE_MAX = 0.01
-"""A flaky failure is fixed if it passes so often that its share of failures makes it unlikely."""
 NIGHTS_MAX = 30
 """How many nights a page compares."""
 
@@ -531,7 +528,7 @@ def _judged(
         and (traced is None or _can_draw(session.plan, traced[1]))
         for session in tonight
     )
-    state = _state(life, shown, is_looked_for)
+    state = state_after(life, shown, is_looked_for)
     shown = attrs.evolve(shown, state=state)
     mute = life.mute(datetime.fromisoformat(shown.at).date())
     return NightFailure(
@@ -547,48 +544,6 @@ def _judged(
 
 def _can_draw(plan: PlanKey, trace: Trace) -> bool:
     return not {NAMES[type(action)] for action in trace.actions} & {*plan.without}
-
-
-def _state(life: Life, shown: Shown, is_looked_for: bool) -> State:
-    """The state of a failure after a night that is not part of its life yet."""
-    if shown.failed and (life.is_flaky or shown.failed < shown.runs):
-        return FLAKY
-    if shown.failed:
-        return OPEN
-    if shown.sessions:
-        return FLAKY if shown.runs or life.is_flaky else OPEN
-    if shown.runs:
-        return FLAKY if life.is_flaky and not _is_past(life, shown, is_looked_for) else FIXED
-    if life.state == FIXED:
-        return FIXED
-    return (life.state or OPEN) if is_looked_for else NOT_LOOKED_FOR
-
-
-def _is_past(life: Life, shown: Shown, is_looked_for: bool) -> bool:
-    """Whether a flaky failure is fixed: it failed in replays, or sessions found it, but no more.
-
-    No replay of a rare one may have failed. Then a night is a run: it failed if a session found it.
-    """
-    runs = [*life.runs, (0, shown.runs)]
-    if any(failed for failed, _ in runs):
-        return _must_be_fixed(runs)
-    last = next((i for i, each in enumerate(reversed(life.shown)) if each.sessions), -1)
-    since_fixed = [*takewhile(lambda each: each.state != FIXED, reversed(life.shown))]
-    found = sum(bool(each.sessions) for each in since_fixed)
-    if not is_looked_for or last < 0 or not found:
-        return False
-    passed = last + 1
-    share = (found + 1) / (len(since_fixed) - last + 2)
-    return (1 - share) ** passed < CHANCE_MAX
-
-
-def _must_be_fixed(runs: Sequence[tuple[int, int]]) -> bool:
-    """Whether the last runs all passed, and that is unlikely for a flaky failure."""
-    last = max((number for number, (failed, _) in enumerate(runs) if failed), default=-1)
-    if last < 0:
-        return False
-    share = sum(failed for failed, _ in runs) / sum(count for _, count in runs[: last + 1])
-    return (1 - share) ** sum(count for _, count in runs[last + 1 :]) < CHANCE_MAX
 
 
 def _counts(causes: Iterable[NightCause]) -> Counter[str]:

@@ -23,7 +23,7 @@ from fuzz.terminal.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
 TARGET = "reference+one-sample-per-object"
-RUN = ["run", "--target", TARGET, "--actions", "64", "--seed", "3", "--corpus"]
+RUN = ["run", "--target", TARGET, "--actions", "2000", "--seed", "3", "--corpus"]
 
 
 def as_record(data: Data) -> SessionRecord:

@@ -176,7 +176,7 @@ def test_a_trace_with_a_name_that_no_file_can_have_is_missing(tmp_path: Path) ->
 
 def test_a_failure_that_a_second_session_did_not_find_again_is_open(tmp_path: Path) -> None:
     target = "reference+one-sample-per-object"
-    arguments = ["--target", target, "--actions", "64", "--seed", "3"]
+    arguments = ["--target", target, "--actions", "2000", "--seed", "3"]
     arguments += ["--corpus", str(tmp_path / "one")]
     assert run_command_line(["run", *arguments]) == MISMATCH
     [(path, found)] = records.records_in(tmp_path / "one")
