@@ -17,7 +17,7 @@ from hypothesis.database import InMemoryExampleDatabase
 
 from fuzz import state_machine_for
 from fuzz.protocol import trace as traces
-from fuzz.protocol.actions import CollectMinor
+from fuzz.protocol.actions import CollectFull, CollectMinor
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.targets import make_target
@@ -46,6 +46,15 @@ class Broken:
         if isinstance(action, CollectMinor):
             raise KeyError("no such slot")
         return Observation()
+
+
+class BrokenTwice(Broken):
+    """A target with two bugs."""
+
+    def perform(self, action: object) -> Observation:
+        if isinstance(action, CollectFull):
+            raise IndexError("no such object")
+        return super().perform(action)
 
 
 @attrs.frozen
@@ -144,11 +153,9 @@ def test_a_saved_trace_that_the_contract_does_not_allow_is_left_out(suite: Suite
 
 @pytest.mark.slow
 def test_with_shrinking_each_of_several_failures_is_shown(suite: Suite) -> None:
+    # Two that show soon: after the first one Hypothesis looks for others for ten seconds only.
     shrinking = [Phase.generate, Phase.shrink]
-    bug = "reference+large-objects-uncounted+sample-on-equality"
-    problem = suite.problem(
-        lambda: planted(bug), phases=shrinking, max_examples=200, stateful_step_count=20
-    )
+    problem = suite.problem(BrokenTwice, phases=shrinking, max_examples=200, stateful_step_count=20)
     assert "FAILURE 2: " in problem
     assert len(suite.failures) == problem.count("← first wrong answer") > 1
 
