@@ -1,6 +1,7 @@
 """CI runs the README's commands, and the failure report there is real."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,18 +32,74 @@ def test_the_workflow_runs_the_readme_s_tests_on_every_python() -> None:
     assert re.findall(r'"3\.(\d+)"', workflow) == minors[1].split(",")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
+SUITE = """
+from hypothesis import settings
+
+from fuzz import run_session, state_machine_for
+from my_collector import MyCollector
+
+TestMine = state_machine_for(MyCollector).TestCase
+TestMine.settings = settings(max_examples=20, stateful_step_count=20)
+
+
+def test_a_session():
+    assert run_session(MyCollector, actions=500) == []
+
+
+def test_saved(gcfuzz_corpus):
+    gcfuzz_corpus.replay(MyCollector)
+"""
+"""All ways in which docs/test-suites.md uses a target."""
+each_judgement = pytest.mark.parametrize(
     ("mistake", "code"), [("counted_bytes > self", CLEAN), ("counted_bytes >= self", MISMATCH)]
 )
-def test_the_readme_s_collector_is_judged(mistake: str, code: int, tmp_path: Path) -> None:
+
+
+def save_collector(folder: Path, mistake: str) -> None:
+    """The README's class, with a mistake in place of one comparison."""
     target = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert target
     source = target[1].replace("counted_bytes > self", mistake)
-    (tmp_path / "my_collector.py").write_text(source)
+    (folder / "my_collector.py").write_text(source)
+
+
+@pytest.mark.slow
+@each_judgement
+def test_the_readme_s_collector_is_judged(mistake: str, code: int, tmp_path: Path) -> None:
+    save_collector(tmp_path, mistake)
     for command in re.findall(r"^gcfuzz (.*my_collector:MyCollector)", README, re.MULTILINE):
         budget = ["--actions", "500", "--seed", "1"] if command.startswith("run") else []
         assert ran_module(tmp_path, "fuzz", *command.split(), *budget).returncode == code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mistake", "code", "options"),
+    [
+        ("counted_bytes > self", CLEAN, []),
+        ("counted_bytes >= self", MISMATCH, []),
+        ("counted_bytes >= self", MISMATCH, ["--gcfuzz-time", "1m"]),
+    ],
+)
+def test_the_readme_s_collector_is_judged_in_a_test_suite(
+    mistake: str, code: int, options: list[str], tmp_path: Path
+) -> None:
+    save_collector(tmp_path, mistake)
+    (tmp_path / "test_mine.py").write_text(SUITE)
+    ran = ran_module(tmp_path, "pytest", "-p", "no:cacheprovider", "test_mine.py", *options)
+    assert ran.returncode == code, ran.stdout
+    assert ("sampling / samples / allocate_string / more" in ran.stdout) == (code == MISMATCH)
+
+
+@pytest.mark.slow
+@each_judgement
+def test_the_readme_s_collector_is_judged_as_a_program(
+    mistake: str, code: int, tmp_path: Path
+) -> None:
+    save_collector(tmp_path, mistake)
+    command = f"{sys.executable} -m fuzz.targets my_collector:MyCollector"
+    options = ["--command", command, "--actions", "500", "--seed", "1", "-x"]
+    assert ran_module(tmp_path, "fuzz", "run", *options).returncode == code
 
 
 @pytest.mark.slow

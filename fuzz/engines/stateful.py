@@ -278,7 +278,7 @@ class StatefulEngine(Engine):
         self._target = full(target)
         self._seed = seed_text
         self._process_seed = process_seed or seed_text
-        self._database = None if database is None else _database_at(database, target.name)
+        self._database = None if database is None else _database_at(database, self._target.name)
         self._has_reused = database is None
 
     @override

@@ -25,10 +25,9 @@ class Target(Protocol):
     """A heap under test. It serves many traces, one after another.
 
     An observation has the fields of the contract's `observes` that apply to the action; the oracles
-    judge each of them. Every action that collects must report `minors`.
+    judge each of them. Every action that collects must report `minors`. A target may have a `name`;
+    otherwise it has the name of its class (`name_of`).
     """
-
-    name: str
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         """Start a trace with an empty heap; returns the contract under this configuration.
@@ -96,7 +95,7 @@ class GuardedTarget(FullTarget):
     def __init__(
         self, target: Target, name: str | None = None, without: Collection[str] = ()
     ) -> None:
-        self.name = target.name if name is None else name
+        self.name = name_of(target) if name is None else name
         self._target = target
         self._without = without
         self._default: Contract | None = None
@@ -174,6 +173,11 @@ class GuardedTarget(FullTarget):
     def _answer_to(self, raised: Exception) -> str:
         self.traceback = traceback_of(raised)
         return summary_of(raised)
+
+
+def name_of(target: Target) -> str:
+    """What reports and traces call the target."""
+    return str(getattr(target, "name", type(target).__name__))
 
 
 def full(target: Target) -> FullTarget:

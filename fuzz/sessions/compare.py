@@ -59,7 +59,8 @@ class Pair(FullTarget):
     """Two targets. It behaves like the one after the change; only comparisons use the other."""
 
     def __init__(self, before: Target, after: Target) -> None:
-        self.before, self.after, self.name = full(before), full(after), after.name
+        self.before, self.after = full(before), full(after)
+        self.name = self.after.name
         self._settings = [each.default_contract().settings for each in (self.before, self.after)]
         self.starts_afresh = any(each.starts_afresh for each in (self.before, self.after))
 

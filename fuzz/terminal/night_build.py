@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from fuzz.problems import BadInputError
-from fuzz.protocol.target import Target, contract_of
+from fuzz.protocol.target import Target, contract_of, name_of
 from fuzz.protocol.trace import Trace
 from fuzz.replay import replay, replay_steps
 from fuzz.sessions.failure_history import KnownFailure
@@ -71,7 +71,7 @@ class NightBuild:
     def explained(self, known: KnownFailure, trace: Trace, path: Path) -> Page:
         """The page that explains a trace. Raises BadInputError."""
         target = self._target_for(known, trace)
-        title = f"{path.name} on {target.name}"
+        title = f"{path.name} on {name_of(target)}"
         return make_page(title, trace.header.config, replay_steps(target, trace, str(path)))
 
 

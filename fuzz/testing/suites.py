@@ -25,7 +25,7 @@ from fuzz.engines.stateful import StatefulEngine, SuiteStateMachine, found_by, s
 from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
-from fuzz.protocol.target import Target, contract_of, full
+from fuzz.protocol.target import Target, contract_of, full, name_of
 from fuzz.replay import replay
 from fuzz.run import Failure
 from fuzz.sessions import corpus
@@ -80,7 +80,7 @@ class StateMachineTestCase(unittest.TestCase):
         else:
             engine, failures = RandomEngine.name, _found_within(self.session_seconds, factory())
         if failures:
-            name = class_of(factory) or factory().name
+            name = class_of(factory) or name_of(factory())
             origin = corpus.Origin(
                 self.corpus_folder, name, engine, None, _options(factory), factory=factory
             )

@@ -29,7 +29,7 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Range, SamplingRule
 from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Report
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import Target, name_of
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.replay import record, replay
 from fuzz.run import Failure
@@ -221,7 +221,7 @@ def test_a_recording_whose_last_answer_is_missing_is_bad_input(recording: Trace)
 def test_a_recording_of_a_failure_ends_with_it() -> None:
     target = make_target("reference+one-sample-per-object")
     actions = (EnableSampling(8), AllocateNode(0), CollectMinor())
-    recorded, failure = record(target, Trace(Header(VERSION, target.name), actions), "a trace")
+    recorded, failure = record(target, Trace(Header(VERSION, name_of(target)), actions), "a trace")
     assert failure is not None
     assert recorded.actions == actions[:2]
     assert recorded.recorded is not None

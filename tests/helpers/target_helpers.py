@@ -18,7 +18,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import FullTarget, Target, full
+from fuzz.protocol.target import FullTarget, Target, full, name_of
 from fuzz.run import Failure
 from fuzz.targets import TargetOptions, make_target, registry
 from fuzz.targets.hotspot.find import DEBIANS, HOW_TO_INSTALL, LIBRARY, WHEEL
@@ -116,7 +116,7 @@ class Changed(FullTarget):
         self._target = full(target)
         self._change = change
         self._settings = settings
-        self.name = target.name
+        self.name = name_of(target)
         self.takes_announcements = self._target.takes_announcements
         self.samples = self.collections = 0
 

@@ -9,7 +9,7 @@ import pytest
 from fuzz.protocol.actions import Action, Malloc
 from fuzz.protocol.lines import BATCH_END, action_to_data, to_line
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import Target, name_of
 from fuzz.targets import make_target
 from fuzz.targets.__main__ import main
 from fuzz.targets.process.serve import serve, serve_batch
@@ -57,7 +57,8 @@ class Settling:
     """The reference, whose samples are known only after a trace."""
 
     def __init__(self, target: Target) -> None:
-        self.name, self.start, self._perform = target.name, target.start, target.perform
+        self.name, self.start = name_of(target), target.start
+        self._perform = target.perform
         self._observations: list[Observation] = []
 
     def perform(self, action: Action) -> Observation:

@@ -19,7 +19,7 @@ from fuzz import state_machine_for
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import CollectFull, CollectMinor
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import Target
+from fuzz.protocol.target import GuardedTarget, Target
 from fuzz.targets import make_target
 from fuzz.testing.suites import place_of
 
@@ -29,9 +29,7 @@ README_S = "reference+stale-limit-after-large"
 
 
 def planted(name: str = PLANTED) -> Target:
-    target = make_target(name)
-    target.name = "mine+of+mine"
-    return target
+    return GuardedTarget(make_target(name), "mine+of+mine")
 
 
 class Broken:
