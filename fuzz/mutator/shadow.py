@@ -383,7 +383,7 @@ class Shadow:
             obj.age = YOUNG
         return young
 
-    # What follows only from the answers of the target.
+    # What follows only from the answers of the target; the oracles call these.
 
     def lose(self, obj: ShadowObject) -> None:
         """An unreachable object is dead."""

@@ -74,6 +74,7 @@ class FinalizationOracle(Oracle):
         super().__init__(contract, shadow)
         assert contract.finalizers is not None
         self._promised = contract.finalizers
+        self._promises_collections = "collections" in contract.promises
         self._waiting: dict[int, Finalizer] = {}
         self._taken_back: dict[int, Finalizer] = {}
         self._destructors: dict[int, Finalizer] = {}
@@ -81,8 +82,8 @@ class FinalizationOracle(Oracle):
         self._due: list[list[Finalizer]] = []
         # Those that one collection found dead, in the order of registration.
         self._together: list[list[Finalizer]] = []
-        # Whether the last collection was a full one, so that none is in progress.
-        self._is_idle = False
+        # Whether no major collection can be in progress: none came since the start or a full one.
+        self._is_idle = True
 
     @classmethod
     def can_judge(cls, contract: Contract) -> bool:
@@ -96,7 +97,9 @@ class FinalizationOracle(Oracle):
                 self._note_collection(is_full=is_full)
             if self._destructors:
                 self._note_destructors(is_full=is_full)
-            self._is_idle = is_full
+            # `collect_minor` takes no step of a major collection, if collections are promised.
+            if is_full or action.collects != "minor" or not self._promises_collections:
+                self._is_idle = is_full
         if isinstance(action, RunFinalizers):
             self._check_run(self._check_destructors(observation.finalized))
         elif observation.finalized:

@@ -21,6 +21,10 @@ ON_COLLECTIONS = (
     *("free", "limit", "top", "sample_point", "state", "memory", "finalized", "exhausted"),
 )
 """The fields that depend on when collections come, except the graph."""
+FOUND_OUT = ("lose", "lose_value", "resize")
+"""The methods of a shadow by which an oracle may change it. Which objects died early, and which
+block moved, follows only from right answers, and later oracles and drawing need it. An oracle keeps
+everything else in its own state."""
 BY_CHANCE = ("samples", "profile", "offsets", "weights")
 """The same for random distances: a collection may use up numbers of their generator."""
 
@@ -88,7 +92,7 @@ class Oracle(Judge):
     """The oracles that the bench asks before it."""
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
-        """`shadow` is for reading only."""
+        """The oracle reads the shadow, and reports what only an answer shows with `FOUND_OUT`."""
         self._shadow = shadow
 
     @classmethod

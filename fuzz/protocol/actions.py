@@ -391,7 +391,7 @@ class CollectProgress(Action, collects="progress"):
 
 @attrs.frozen
 class CollectStep(Action, collects="step"):
-    """A minor collection and one step of a major one."""
+    """One step of a major collection, after a minor one if `collections` is promised."""
 
 
 @attrs.frozen

@@ -245,6 +245,28 @@ def test_contracts_promise_other_orders_and_bounds(
     assert judge(contract, *steps, (RUN, wrong)) is not None
 
 
+@pytest.mark.parametrize("before", [[], [FULL], [MINOR], [FULL, MINOR]], ids=str)
+def test_reverse_registration_is_judged_in_any_full_collection_that_nothing_may_precede(
+    before: list[Step], finalizing: Contract
+) -> None:
+    contract = promising(finalizing, order="reverse_registration", cycles="any")
+    contract = attrs.evolve(contract, promises=("collections",))
+    steps = [*before, *dead(), FULL]
+    assert judge(contract, *steps, (RUN, [1, 0])) is None
+    assert judge(contract, *steps, (RUN, [0, 1])) is not None
+
+
+@pytest.mark.parametrize("promises", [("collections",), ()], ids=str)
+def test_reverse_registration_is_not_judged_while_a_major_collection_may_be_in_progress(
+    promises: tuple[Any, ...], finalizing: Contract
+) -> None:
+    """What it finds dead comes before what the full collection finds."""
+    contract = promising(finalizing, order="reverse_registration", cycles="any")
+    contract = attrs.evolve(contract, promises=promises)
+    steps = [CollectStep() if promises else MINOR, *dead(), FULL]
+    assert judge(contract, *steps, (RUN, [0, 1])) is None
+
+
 def test_a_weak_reference_is_cleared_before_the_finalizer_runs_and_stays_cleared(
     finalizing: Contract,
 ) -> None:

@@ -108,6 +108,13 @@ def test_any_error_is_wrong(bench: Bench) -> None:
     assert problem.startswith("error: expected None, got crash IndexError: list index")
 
 
+def test_a_step_need_not_follow_a_minor_collection_unless_collections_are_promised(
+    bench: Bench, contract: Contract
+) -> None:
+    assert "minors: expected 1, got 0" in mismatch_of(bench, answer(STEP, minors=0))
+    Bench(attrs.evolve(contract, promises=())).judge(STEP, Observation(minors=0))
+
+
 @pytest.mark.parametrize("action", [MINOR, STEP, DisableSampling(report=True)], ids=str)
 @pytest.mark.parametrize("minors", [0, 2])
 def test_one_minor_collection_is_part_of_the_action(
