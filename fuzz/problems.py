@@ -29,6 +29,14 @@ class BadInputError(Exception):
     """Input of the user is unusable. The message says what, where, and how to fix it."""
 
 
+def portable(problem: BadInputError) -> BadInputError:
+    """The same problem, which any process can unpickle: a subclass may take other arguments."""
+    same = BadInputError(str(problem))
+    for note in getattr(problem, "__notes__", ()):
+        same.add_note(note)
+    return same
+
+
 class HarnessError(Exception):
     """gcfuzz itself is broken, so its reports prove nothing."""
 

@@ -7,8 +7,9 @@ it has done by itself, so the same choices give the same trace.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 
 from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
 from fuzz.drawing.scenario_mutator import ScenarioMutator
@@ -19,6 +20,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Range, Setting
 
+NO_SETTINGS: Mapping[str, int] = MappingProxyType({})
 CANDIDATES = 4
 """Of that many rules, the one is taken whose action is rarest in the trace so far."""
 TRIES_MAX = 64
@@ -40,14 +42,19 @@ INTERRUPTED_SHARE = 32
 class NothingLegalError(BadInputError):
     """The contract leaves no action that is legal here."""
 
-    def __init__(self) -> None:
-        super().__init__("the contract supports no action that is legal here")
+    def __init__(self, why: str = "the contract supports no action that is legal here") -> None:
+        # An argument, since pickle passes the message to the class.
+        super().__init__(why)
 
 
-def check_beginning(situation: Situation) -> None:
-    """Raises NothingLegalError if no trace can start there."""
-    if not any(rule.subjects(situation) for rule in rules_for(situation.contract)):
+def check_beginning(situation: Situation, configuration: Mapping[str, int] = NO_SETTINGS) -> None:
+    """Raises NothingLegalError if no trace can start there, under this configuration."""
+    if any(rule.subjects(situation) for rule in rules_for(situation.contract)):
+        return
+    if not configuration:
         raise NothingLegalError
+    settings = ", ".join(f"{name}={value}" for name, value in configuration.items())
+    raise NothingLegalError(f"with {settings}, the contract supports no action that is legal first")
 
 
 @cache

@@ -136,7 +136,7 @@ def _draw(run: Run, lengths: tuple[int, int], choices: Choices) -> Iterable[Acti
     It has `lengths[0]` actions, and up to `lengths[1]` if a scenario is not over. A target that
     takes actions ahead gets actions that are drawn from a forecast.
     """
-    check_beginning(run.situation)
+    check_beginning(run.situation, run.configuration)
     if not run.goes_ahead:
         return _draw_from(run.situation, lengths, choices)
     announced, drawn = tee(_draw_ahead(Forecast(run.contract), lengths, choices))

@@ -92,7 +92,7 @@ class TraceStateMachine(RuleBasedStateMachine):
         self.choices = choices
         drawn = draw_configuration(self.target.default_contract().settings, choices)
         self.trace = Run(self.target, {**drawn, **self.settled}, self.probes)
-        check_beginning(self.trace.situation)
+        check_beginning(self.trace.situation, self.trace.configuration)
 
     def perform(self, trace: Run, action: Action) -> Observation:
         """One step of the trace. Raises a Mismatch."""

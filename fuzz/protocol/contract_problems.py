@@ -394,10 +394,19 @@ def _exhaustion(contract: Contract) -> Iterator[str]:
         yield "exhaustion cannot be stated for blocks"
     if contract.batch:
         yield "batch cannot be true with exhaustion, since legality depends on answers"
-    least_bytes = min(kind.fixed_bytes for kind in contract.layout.kinds.values())
-    most_bytes = contract.exhaustion.heap_bytes_max
+    kinds = contract.layout.kinds
+    allocated = {
+        kind.kind
+        for name in contract.actions
+        if (kind := ACTIONS.get(name)) and kind.allocates and kind.kind in kinds
+    }
+    sizes = (contract.layout.cost(kind, 0, nonmovable=False)[0] for kind in allocated if kind)
+    least_bytes, most_bytes = min(sizes, default=0), contract.exhaustion.heap_bytes_max
     if most_bytes < least_bytes:
-        yield f"heap_bytes_max is {most_bytes}, but the smallest object takes {least_bytes} bytes"
+        yield (
+            f"heap_bytes_max is {most_bytes}, but the smallest object that an action allocates "
+            f"takes {least_bytes} bytes"
+        )
 
 
 def _listed_in(contract: Contract) -> list[str]:

@@ -23,7 +23,7 @@ import attrs
 from fuzz.cancellation import Cancelled, after, cancelled_when, checked_by, checkpoint
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
-from fuzz.problems import BadInputError, HarnessError
+from fuzz.problems import BadInputError, HarnessError, portable
 from fuzz.protocol.target import Target, full
 from fuzz.run import Failure
 from fuzz.sessions import corpus
@@ -37,6 +37,8 @@ PARENT_SECONDS = 1.0
 CYCLE_COLLECTION_THRESHOLD = 50_000
 TRIES_ALONE_MAX = 8
 """How many failures of one identity are tried in a process of their own."""
+IDLE_SLICES_MAX = 256
+"""After this many slices in a row without any action the contract is taken to leave none."""
 CUT = "cut"
 """The message that ends a task early."""
 
@@ -130,7 +132,7 @@ def run_chunk(
     probes = ProbeCounter()
     totals.probes = probes.counts
     # The number of a slice decides whether it runs twice, and its length in the stateful engine.
-    number, left = chunk.index, chunk.actions
+    number, left, idle = chunk.index, chunk.actions, 0
     while left > 0:
         checkpoint()
         done = engine.run_slice(number, left, probes)
@@ -143,6 +145,12 @@ def run_chunk(
             found(failure)
         if full(target).hopeless is not None:
             raise BadInputError(full(target).hopeless)
+        idle = 0 if done.actions or done.failures else idle + 1
+        if idle >= IDLE_SLICES_MAX:
+            raise BadInputError(
+                f"{target.name}: {idle} traces in a row had no legal action; its contract leaves "
+                "none, or only with some settings: check `actions`, `exhaustion` and `settings`"
+            )
     totals.probes = Counter({name: probes.counts[name] for name in plan.probes})
 
 
@@ -200,7 +208,7 @@ class TaskRunner:
             with suppress(Cancelled), cancelled_when(lambda: self._is_cut):
                 run_chunk(self._plan, search.chunk, self._target, totals, found)
         except BadInputError as problem:
-            return Searched(totals, is_whole=False, problem=problem)
+            return Searched(totals, is_whole=False, problem=portable(problem))
         return Searched(totals, not self._is_cut)
 
     def _reduce(self, reduction: Reduction) -> Reduced:
@@ -234,7 +242,7 @@ def work(plan: Plan, connection: Connection) -> None:
     try:
         TaskRunner(plan, connection).serve()
     except BadInputError as problem:
-        connection.send(problem)
+        connection.send(portable(problem))
     except (BrokenPipeError, ConnectionResetError, EOFError):
         pass  # The parent is gone.
     except OSError as problem:

@@ -174,6 +174,11 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (LIMITED, {"exhaustion": Exhaustion(0)}, "exhaustion.heap_bytes_max is 0; it must be at le"),
     (LIMITED, {"exhaustion": Exhaustion(15)}, "heap_bytes_max is 15, but the smallest object"),
     (
+        LIMITED,
+        {"actions": ("allocate_node",), "exhaustion": Exhaustion(16)},
+        "heap_bytes_max is 16, but the smallest object that an action allocates takes",
+    ),
+    (
         PLAIN,
         {"actions": ("allocate_node",), "finalizers": Finalizers(destructors=True)},
         "destructors in finalizers need run_finalizers in actions",
