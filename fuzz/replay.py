@@ -19,7 +19,7 @@ from fuzz.protocol.agreement import disagreement
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target, full
-from fuzz.protocol.trace import Trace
+from fuzz.protocol.trace import EarlierTrace, Trace
 from fuzz.run import Failure, Run, rerun, run_earlier
 
 RACING_TRIES = 20
@@ -43,14 +43,18 @@ def replay_steps(target: Target, trace: Trace, where: str) -> Iterator[Step]:
     """Run a trace that a user gives, up to the first failure. Raises BadInputError.
 
     A failure that only a second run shows is one of the last step. So is a failure of an earlier
-    trace of the same process, if this trace passes.
+    trace of the same process, if this trace passes. If this trace has no actions, the only step is
+    that failure's last action, with the number 0.
     """
     target = full(target)
     earlier = trace.header.earlier
-    failure_before = run_earlier(target, earlier, where) if earlier else None
+    failure_before = _first_of_earlier(target, earlier, where) if earlier else None
     run = _start(target, trace, where)
     recording = RecordingOracle(_fields_to_compare(trace, target.name, run.contract))
     run.announce(while_legal(run.contract, trace.actions))
+    if failure_before is not None and not trace.actions:
+        last = failure_before.actions[-1]
+        yield Step(0, last, run.last, run.contract, failure_before, run.bench.shadow)
     for number, action in enumerate(trace.actions, 1):
         problem = run.why_illegal(action)
         if problem:
@@ -70,6 +74,16 @@ def replay_steps(target: Target, trace: Trace, where: str) -> Iterator[Step]:
         yield Step(number, action, run.last, run.contract, failure, run.bench.shadow)
         if failure:
             return
+
+
+def _first_of_earlier(
+    target: Target, earlier: Sequence[EarlierTrace], where: str
+) -> Failure | None:
+    for failure in run_earlier(target, earlier, where):
+        number = len(failure.earlier) + 1
+        why = f"{failure.why}; in trace {number} of the {len(earlier)} earlier ones"
+        return attrs.evolve(failure, why=why)
+    return None
 
 
 def _start(target: Target, trace: Trace, where: str) -> Run:

@@ -370,28 +370,35 @@ def run_again(
         except ProbeReached as reached:
             return reached.trace
         return None
-    if wanted.earlier:
-        run_earlier(target, wanted.earlier)
+    shown = run_earlier(target, wanted.earlier) if wanted.earlier else []
     failure = run_actions(target, configuration, actions, wanted.rerun_oracles, wanted.excluded)
-    return failure if failure is None or wanted.earlier else attrs.evolve(failure, earlier=())
+    if failure is not None and not wanted.earlier:
+        return attrs.evolve(failure, earlier=())
+    return wanted_among([*filter(None, [failure]), *shown], wanted)
+
+
+def wanted_among(seen: Sequence[Failure], wanted: Failure) -> Failure | None:
+    """The first failure with the wanted identity; if there is none, the first one."""
+    same = (each for each in seen if each.identity == wanted.identity)
+    return next(same, next(iter(seen), None))
 
 
 def run_earlier(
     target: Target, earlier: Sequence[EarlierTrace], where: str | None = None
-) -> Failure | None:
-    """Run the traces that a new process carries out before another; returns the first failure.
+) -> list[Failure]:
+    """Run the traces that a new process carries out before another; returns their failures.
 
-    A failure or an illegal action ends a trace, and the next one follows. If `where` names the file
-    that the traces are from, an illegal action raises BadInputError.
+    Each failure needs the traces before its own one. A failure or an illegal action ends a trace,
+    and the next one follows. If `where` names the file that the traces are from, an illegal action
+    raises BadInputError.
     """
     full(target).restart()
-    first = None
+    shown = []
     for number, trace in enumerate(earlier):
         failure = _run_one_of_earlier(target, trace, where and f"{where}:1: earlier[{number}]")
-        if failure is not None and first is None:
-            why = f"{failure.why}; in trace {number + 1} of the {len(earlier)} earlier ones"
-            first = attrs.evolve(failure, why=why)
-    return first
+        if failure is not None:
+            shown.append(attrs.evolve(failure, earlier=tuple(earlier[:number])))
+    return shown
 
 
 def _run_one_of_earlier(target: Target, trace: EarlierTrace, where: str | None) -> Failure | None:

@@ -237,14 +237,26 @@ class Cases:
 
     def give_up(self, found: SavedFailure) -> None:
         """A failure that cannot be reduced stays as it was found."""
-        self.reduced(found, is_whole=not self.is_stopping)
+        self.reduced(found, found, is_whole=not self.is_stopping)
 
-    def reduced(self, saved: SavedFailure, is_whole: bool) -> None:
-        """A reduction is over. Its result is kept if it is better, or if the other is reported."""
-        case, state = self.by_identity[saved.failure.identity], self._chunks[saved.chunk]
+    def reduced(self, found: SavedFailure, saved: SavedFailure, is_whole: bool) -> None:
+        """A reduction is over. Its result is kept if it is better, or if the other is reported.
+
+        It may have another identity, if that is what fails when the trace of `found` runs again.
+        Then it is reported in place of `found`.
+        """
+        case, state = self.by_identity[found.failure.identity], self._chunks[saved.chunk]
         case.is_being_reduced = False
         state.unreduced -= 1
         state.is_cut |= not is_whole
+        if saved.failure.identity != found.failure.identity:
+            case.tries_left = 0
+            self._try_another(case)
+            new = Case(saved.failure, tries_left=0)
+            case = self.by_identity.setdefault(saved.failure.identity, new)
+        self._keep_better(case, saved)
+
+    def _keep_better(self, case: Case, saved: SavedFailure) -> None:
         worse: SavedFailure | None = saved
         if case.best is None or saved.sort_key < case.best.sort_key:
             worse = None if case.is_reported else case.best

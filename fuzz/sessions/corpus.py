@@ -394,7 +394,8 @@ def reduce_saved(
 ) -> SavedFailure:
     """Run a failure again, reduce it until that is over, and save what failed again.
 
-    If it does not reproduce, it stays as it was found.
+    If it does not reproduce, it stays as it was found. The result has another identity if that is
+    what fails after the earlier traces of its process.
     """
     tries, kept = 0, None
     for source, failure in _ways_to_reproduce(origin, found.failure):
@@ -437,12 +438,15 @@ def _ways_to_reproduce(origin: Origin, failure: Failure) -> Iterator[tuple[Origi
 
 
 def try_again(origin: Origin, failure: Failure, seconds: float) -> tuple[Failure | None, int]:
-    """Run a failure again in new targets; returns it if it fails, and how many runs passed."""
+    """Run a failure again in new targets; returns it if it fails, and how many runs passed.
+
+    After earlier traces any failure counts, since a replay of the file fails with it, too.
+    """
     tries = 0
     with suppress(Cancelled), cancelled_when(after(seconds)):
         for _ in range(tries_for(failure.actions)):
             again = _run_again(origin.make_target(), failure)
-            if again is not None and again.identity == failure.identity:
+            if again is not None and (failure.earlier or again.identity == failure.identity):
                 return again, tries
             tries += 1
     return None, tries

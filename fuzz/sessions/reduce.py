@@ -234,6 +234,8 @@ class Reducer:
 
     def _accept_instead_of_earlier(self, place: int, trace: EarlierTrace) -> bool:
         earlier = self._earlier
+        if place >= len(earlier):
+            return False
         return self._accept_earlier([*earlier[:place], trace, *earlier[place + 1 :]])
 
     @property

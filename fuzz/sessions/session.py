@@ -140,8 +140,8 @@ class Session:
                 case Search(chunk), Searched():
                     self._done.add_all(message.totals)
                     cases.searched(chunk, message)
-                case _, Reduced(saved, is_whole):
-                    cases.reduced(saved, is_whole)
+                case Reduction(failure), Reduced(saved, is_whole):
+                    cases.reduced(failure, saved, is_whole)
                 case _, CanaryResult(found):
                     self._canaries += found
                     if not found:

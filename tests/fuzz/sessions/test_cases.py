@@ -127,6 +127,18 @@ def test_one_failure_of_a_case_is_held_behind_a_chunk_that_takes_long(plan: Plan
     assert [found.path for found in cases.to_reduce] == [held]
 
 
+def test_what_fails_in_place_of_a_found_failure_is_reported_once(plan: Plan) -> None:
+    cases = Cases(plan, lambda _: None, None)
+    first, *_ = (search.chunk for search in searches(cases))
+    find(cases, plan, [first])
+    end(cases, [first])
+    [found] = cases.to_reduce
+    seen = attrs.evolve(found, failure=attrs.evolve(found.failure, field="other"), reproduced=True)
+    cases.reduced(found, seen, is_whole=True)
+    assert cases.settle()
+    assert [each.failure.field for each in cases.reported] == ["other"]
+
+
 def test_chunks_behind_a_reduction_that_takes_long_are_held_as_their_sum(plan: Plan) -> None:
     cases = Cases(plan, lambda _: None, None)
     first, *others = (search.chunk for search in searches(cases))
@@ -139,6 +151,7 @@ def test_chunks_behind_a_reduction_that_takes_long_are_held_as_their_sum(plan: P
     after = held_bytes(cases)
     assert after - before < HELD_BYTES_MAX
     assert cases.settled == 0
-    cases.reduced(attrs.evolve(reduction.found, reproduced=True), is_whole=True)
+    found = reduction.found
+    cases.reduced(found, attrs.evolve(found, reproduced=True), is_whole=True)
     assert cases.settle()
     assert (cases.settled, len(cases.reported)) == (CHUNKS, 1)

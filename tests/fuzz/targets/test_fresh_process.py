@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 from target_helpers import BAD_INPUT, CLEAN, MISMATCH
 
@@ -13,7 +14,8 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateString, CollectFull
 from fuzz.protocol.target import FullTarget, full
 from fuzz.protocol.trace import EarlierTrace
-from fuzz.run import run_actions
+from fuzz.run import Failure, run_actions, run_again
+from fuzz.sessions import corpus
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process import earlier
@@ -188,15 +190,53 @@ def test_a_failure_of_an_earlier_trace_fails_the_replay(
     assert "; in trace 10 of the 10 earlier ones" in capsys.readouterr().out
 
 
-def test_the_newest_traces_of_a_process_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_an_earlier_trace_fails_the_replay_of_a_trace_without_actions(
+    tenth: Path,
+) -> None:
+    crashing = '{"actions": [{"do": "allocate_string", "length": 0}]}'
+    header, _ = (TENTH % ", ".join(["{}"] * 9 + [crashing])).splitlines()
+    tenth.write_text(header + "\n", encoding="utf-8")
+    assert run_command("replay", "tenth", str(tenth)) == MISMATCH
+
+
+AFTER_NINE = (*[EarlierTrace()] * 9, EarlierTrace(actions=(STRING,)))
+"""The last of these traces crashes a process that crashes from its tenth header on."""
+
+
+def crash_after(*earlier: EarlierTrace) -> Failure:
+    wanted = Failure("heap", "error", "collect_full", "", "", "", "", earlier=earlier)
+    failure = run_again(target_of("tenth"), wanted, {}, [FULL])
+    assert isinstance(failure, Failure)
+    return failure
+
+
+def test_a_failure_that_an_earlier_trace_shows_is_that_trace_s() -> None:
+    failure = crash_after(*AFTER_NINE, EarlierTrace())
+    assert (failure.earlier, failure.actions) == (AFTER_NINE[:9], (STRING,))
+
+
+def test_what_fails_among_earlier_traces_is_saved_in_place_of_what_was_found(
+    tmp_path: Path,
+) -> None:
+    crash = crash_after(*AFTER_NINE)
+    found = attrs.evolve(crash, action="collect_full", actions=(FULL,), earlier=AFTER_NINE)
+    options = TargetOptions(command_of("tenth"), timeout_seconds=600)
+    origin = corpus.Origin(tmp_path, "process", "random", 1, options)
+    saved = corpus.reduce_saved(origin, corpus.save_found(origin, found))
+    assert saved.reproduced
+    assert saved.failure.identity == crash.identity
+    assert run_command("replay", "tenth", str(saved.path)) == MISMATCH
+
+
+def test_the_newest_traces_of_a_process_keep_their_actions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(earlier, "EARLIER_TRACES_MAX", 3)
     target = target_of("stale")
-    for actions in ([], [FULL], [FULL, FULL], [FULL, FULL, FULL]):
+    for actions in ([FULL], [FULL], [FULL, FULL], [FULL, FULL, FULL]):
         target.start({})
         for action in actions:
             target.perform(action)
     target.start({})
-    assert [len(each.actions) for each in target.earlier] == [1, 2, 3]
+    assert [len(each.actions) for each in target.earlier] == [0, 1, 2, 3]
 
 
 @pytest.mark.slow
