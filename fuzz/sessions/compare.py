@@ -28,7 +28,7 @@ from fuzz.protocol.agreement import disagreement
 from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import FIELDS, Observation
 from fuzz.protocol.target import FullTarget, Target, contract_of, full
-from fuzz.protocol.trace import VERSION, Header, Trace
+from fuzz.protocol.trace import VERSION, EarlierTrace, Header, Trace
 from fuzz.run import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Reaching, Run, run_through
 from fuzz.targets import TargetOptions, make_target
 
@@ -92,45 +92,76 @@ def run_again(
 def _compare_again(
     pair: Pair, wanted: Failure, configuration: Mapping[str, int], actions: Sequence[Action]
 ) -> Failure | None:
+    found = _compare_once(pair, wanted, configuration, actions)
+    if not wanted.earlier or any(each.identity == wanted.identity for each in found):
+        return runs.wanted_among(found, wanted)
+    for target in (pair.after, pair.before):
+        for shown in runs.run_earlier(target, wanted.earlier):
+            # Its configuration and actions are those of the earlier trace that fails.
+            found += _compare_once(pair, shown, shown.configuration, shown.actions)
+    return runs.wanted_among(found, wanted)
+
+
+def _compare_once(
+    pair: Pair, wanted: Failure, configuration: Mapping[str, int], actions: Sequence[Action]
+) -> list[Failure]:
+    """The differences in a trace that new processes run after the earlier traces of `wanted`."""
     if not pair.allows(configuration):
-        return None
+        return []
+    earlier = wanted.earlier
 
     def judge(excluded: Collection[str]) -> tuple[Run, Failure | None]:
-        return run_through(pair.after, configuration, actions, wanted.rerun_oracles, excluded)
+        again = wanted.rerun_oracles
+        return _run_after(earlier, pair.after, configuration, actions, again, excluded)
 
     run, failure = judge(())
-    if failure is None and wanted.change in {BROKE, STILL_FAILS}:
-        return None
-    found = differences(pair.before, run, failure, wanted.rerun_oracles, judge)
+    if failure is None and wanted.change in {BROKE, STILL_FAILS} and not earlier:
+        return []
+    found = differences(pair.before, run, failure, wanted.rerun_oracles, judge, earlier)
     # It is the same difference only if no more fields have to be excluded to see it.
     excluded = {*wanted.excluded}
-    same = (each for each in found if each.identity == wanted.identity)
-    return next((each for each in same if {*each.excluded} <= excluded), None)
+    same = (each for each in found if {*each.excluded} <= excluded)
+    return [attrs.evolve(each, earlier=earlier) for each in same]
 
 
-def differences(
+def _run_after(  # noqa: PLR0913 - a run, and what comes before it
+    earlier: Sequence[EarlierTrace],
+    target: Target,
+    configuration: Mapping[str, int],
+    actions: Sequence[Action],
+    oracles: Collection[RerunOracle],
+    excluded: Collection[str],
+) -> tuple[Run, Failure | None]:
+    """Run a trace. If there are earlier ones, a new process carries them out before."""
+    if earlier:
+        runs.run_earlier(target, earlier)
+    return run_through(target, configuration, actions, oracles, excluded)
+
+
+def differences(  # noqa: PLR0913 - a run, and how to repeat it
     before: Target,
     run: Run,
     failure: Failure | None,
     oracles: Collection[RerunOracle],
     judge: Judge,
+    earlier: Sequence[EarlierTrace] = (),
 ) -> Iterator[Failure]:
     """The differences in a trace that ended with `failure` on the target after the change, if any.
 
     `oracles` run a trace twice that has not failed after the change. `judge` runs the trace on that
     target again. Each kind of change is reported once at most, because later differences in a trace
-    may follow from the first one.
+    may follow from the first one. If there are `earlier` traces, each run comes after them.
     """
     excluded: frozenset[str] = frozenset()
     reported = set[str]()
     while True:
         asked = oracles if failure is None else failure.rerun_oracles
-        earlier, failure_before = run_through(
-            before, run.configuration, run.actions, asked, excluded
+        run_before, failure_before = _run_after(
+            earlier, before, run.configuration, run.actions, asked, excluded
         )
         if failure_before is None:
             if failure is None:
-                yield from _observable(earlier, run)
+                yield from _observable(run_before, run)
             else:
                 yield _difference(failure, BROKE)
             return
@@ -142,7 +173,7 @@ def differences(
             return
         more = excluded_for(failure_before.field) - excluded
         if failure.kind != failure_before.kind and (
-            not more or _is_lost(before, run, failure, excluded, more)
+            not more or _is_lost(before, earlier, run, failure, excluded | more)
         ):
             yield _difference(failure, BROKE, f"before: {' / '.join(failure_before.kind)}")
             return
@@ -165,20 +196,25 @@ def _of_both(failure: Failure | None, failure_before: Failure) -> Failure | None
 
 
 def _is_lost(
-    before: Target, run: Run, failure: Failure, excluded: frozenset[str], more: frozenset[str]
+    before: Target,
+    earlier: Sequence[EarlierTrace],
+    run: Run,
+    failure: Failure,
+    excluded: frozenset[str],
 ) -> bool:
-    """Whether excluding `more` fields would hide a failure that the target before does not have.
+    """Whether excluding the fields would hide a failure that the target before does not have.
 
     It has the failure if both give the same wrong answer to the same action.
     """
     field = field_of(failure.field)
-    if field not in more:
+    # The failure is not in a field that was excluded before.
+    if field not in excluded:
         return False
-    earlier, _ = run_through(before, run.configuration, run.actions, (), excluded | more)
+    then, _ = _run_after(earlier, before, run.configuration, run.actions, (), excluded)
     return (
         bool(failure.rerun_oracles)
-        or earlier.answered < run.answered
-        or getattr(earlier.last, field) != getattr(run.last, field)
+        or then.answered < run.answered
+        or getattr(then.last, field) != getattr(run.last, field)
     )
 
 
@@ -191,7 +227,7 @@ def counted_as(failure: Failure) -> str:
 def _difference(failure: Failure, change: str, before: str = "") -> Failure:
     """A failure as a difference; `before` says what the target before does."""
     why = "; ".join(filter(None, (failure.why, before)))
-    return attrs.evolve(failure, change=change, why=why, earlier=())
+    return attrs.evolve(failure, change=change, why=why)
 
 
 def _observable(before: Run, after: Run) -> Iterator[Failure]:

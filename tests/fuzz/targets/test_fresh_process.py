@@ -239,6 +239,22 @@ def test_the_newest_traces_of_a_process_keep_their_actions(monkeypatch: pytest.M
     assert [len(each.actions) for each in target.earlier] == [0, 1, 2, 3]
 
 
+@pytest.mark.slow  # Each candidate starts two programs.
+@pytest.mark.parametrize(
+    ("before", "code", "change"), [("right", MISMATCH, "BROKE"), ("later", CLEAN, "STILL-FAILS")]
+)
+def test_a_difference_that_needs_earlier_traces_reproduces(
+    before: str, code: int, change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    versions = [shlex.join(command_of(mode)) for mode in (before, "later")]
+    plan = ["--actions", "200", "--seed", "1", "--corpus", str(tmp_path / "failures")]
+    compared = ["run", "--before", versions[0], "--after", versions[1], *plan]
+    assert run_command_line([*compared, "--target", "process"]) == code
+    printed = capsys.readouterr().out
+    assert f"{change} 1: " in printed
+    assert "did NOT reproduce" not in printed
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["random", "stateful"])
 def test_with_fresh_processes_no_failure_needs_earlier_traces(
