@@ -24,7 +24,7 @@ from fuzz.cancellation import Cancelled, after, cancelled_when, checked_by, chec
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.problems import BadInputError, HarnessError, portable
-from fuzz.protocol.target import Target, full
+from fuzz.protocol.target import Target, full, name_of
 from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.compare import counted_as
@@ -148,7 +148,7 @@ def run_chunk(
         idle = 0 if done.actions or done.failures else idle + 1
         if idle >= IDLE_SLICES_MAX:
             raise BadInputError(
-                f"{target.name}: {idle} traces in a row had no legal action; its contract leaves "
+                f"{name_of(target)}: {idle} traces in a row had no legal action; its contract leaves "
                 "none, or only with some settings: check `actions`, `exhaustion` and `settings`"
             )
     totals.probes = Counter({name: probes.counts[name] for name in plan.probes})
