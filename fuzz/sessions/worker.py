@@ -149,7 +149,8 @@ def run_chunk(
         if idle >= IDLE_SLICES_MAX:
             raise BadInputError(
                 f"{name_of(target)}: {idle} traces in a row had no legal action; its contract "
-                "leaves none, or only with some settings: check `actions`, `exhaustion` and `settings`"
+                "leaves none, or only with some settings: check `actions`, "
+                "`exhaustion` and `settings`"
             )
     totals.probes = Counter({name: probes.counts[name] for name in plan.probes})
 
