@@ -54,7 +54,7 @@ def check_beginning(situation: Situation, configuration: Mapping[str, int] = NO_
     if not configuration:
         raise NothingLegalError
     settings = ", ".join(f"{name}={value}" for name, value in configuration.items())
-    raise NothingLegalError(f"with {settings}, the contract supports no action that is legal first")
+    raise NothingLegalError(f"with {settings}, the contract supports no action that is legal here")
 
 
 @cache

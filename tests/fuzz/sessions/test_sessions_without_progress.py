@@ -88,7 +88,7 @@ def test_a_setting_that_leaves_nothing_to_allocate_is_one_line_of_bad_input(
     options = ["--actions", "400", "--seed", "1", "--corpus", str(tmp_path / "corpus")]
     assert run_command_line(["run", "--target", "only_free:OnlyFree", *options]) == 2
     error = capsys.readouterr().err.strip()
-    assert error == "gcfuzz: with free=1, the contract supports no action that is legal first"
+    assert error == "gcfuzz: with free=1, the contract supports no action that is legal here"
     assert "\n" not in error
     sys.modules.pop("only_free")
 
