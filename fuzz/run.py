@@ -29,8 +29,10 @@ from fuzz.protocol.observation import MEMORY, Observation, values_of
 from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.protocol.trace import EarlierTrace
 
-CHANGES = BROKE, FIXED, STILL_FAILS, OBSERVABLE = "broke", "fixed", "still-fails", "observable"
-"""What a change of a target did, the worst first."""
+BROKE, UNCLEAR, FIXED = "broke", "unclear", "fixed"
+STILL_FAILS, OBSERVABLE = "still-fails", "observable"
+CHANGES = BROKE, UNCLEAR, FIXED, STILL_FAILS, OBSERVABLE
+"""What a change of a target did, the worst first. It is unclear if the failure is too rare."""
 
 
 @attrs.frozen

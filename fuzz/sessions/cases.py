@@ -261,7 +261,8 @@ class Cases:
         if case.best is None or saved.sort_key < case.best.sort_key:
             worse = None if case.is_reported else case.best
             case.best, case.is_reported = saved, False
-        if worse is not None:
+        # Two failures of a chunk that end as the same trace share its file.
+        if worse is not None and worse.path != case.best.path:
             corpus.remove(worse.path)
         if case.best.reproduced and not case.best.needs_earlier:
             case.tries_left = 0

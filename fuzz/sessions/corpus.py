@@ -28,8 +28,9 @@ from fuzz.protocol.observation import MEMORY
 from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.replay import tries_for
-from fuzz.run import BROKE, Failure
+from fuzz.run import BROKE, FIXED, Failure
 from fuzz.sessions.compare import Before, Pair, run_again
+from fuzz.sessions.flaky import judged
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import NO_OPTIONS, TargetOptions, is_program, make_target, registry
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
@@ -411,16 +412,21 @@ def reduce_saved(
         # If threads race, a reduced trace may rarely fail again.
         if is_sure or tries_for(failure.actions) > 1:
             break
-    if kept is None:
+    source, failure = kept or (origin, found.failure)
+    reproduced = kept is not None
+    if origin.before is not None and failure.change in {BROKE, FIXED}:
+        verdict = judged(source.make_target, failure, is_over or after(rerun_seconds))
+        failure, reproduced = verdict.failure, reproduced or verdict.failed_again
+    if not reproduced and failure is found.failure:
         return attrs.evolve(found, tries=tries)
-    source, failure = kept
     return save(
         source,
         attrs.evolve(
             found,
             failure=failure,
             length=len(failure.actions),
-            reproduced=True,
+            reproduced=reproduced,
+            tries=0 if reproduced else tries,
             needs_earlier=bool(failure.earlier),
             fresh_process=source.options.fresh_process,
         ),

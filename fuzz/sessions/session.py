@@ -121,7 +121,9 @@ class Session:
         return self._cases.next_search() if self._stop_reason is None else None
 
     def _next_reduction(self, found: SavedFailure) -> Reduction:
-        is_alone = self._cases.by_identity[found.failure.identity].best is not None
+        # Another case may have given this one its result, also if nothing is a program.
+        is_alone = self._plan.origin(found.chunk).shares_processes
+        is_alone &= self._cases.by_identity[found.failure.identity].best is not None
         if self._is_hurried:
             share = (self._stop_at - time.monotonic()) / (2 + 2 * len(self._cases.to_reduce))
             seconds = min(INTERRUPTED_SECONDS, max(share, 0.0))

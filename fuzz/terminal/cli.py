@@ -184,7 +184,7 @@ def run(  # noqa: PLR0913 - the options of the command
     import attrs
 
     from fuzz.files import check_writable
-    from fuzz.run import BROKE
+    from fuzz.run import BROKE, UNCLEAR
     from fuzz.sessions import corpus, record
     from fuzz.sessions.known_failures import KnownFailures
 
@@ -207,7 +207,7 @@ def run(  # noqa: PLR0913 - the options of the command
     if finished.problem is not None:
         raise finished.problem
     unknown = [saved for saved in finished.failures if not known.why(saved)]
-    if any(saved.is_certain for saved in unknown):
+    if any(saved.is_certain or saved.failure.change == UNCLEAR for saved in unknown):
         return UNFINISHED_MISMATCH if finished.stop_reason == record.INTERRUPTED else MISMATCH
     is_clean = not any(saved.failure.change == BROKE for saved in unknown)
     return CLEAN if finished.is_done and is_clean else INCONCLUSIVE

@@ -139,6 +139,21 @@ def test_what_fails_in_place_of_a_found_failure_is_reported_once(plan: Plan) -> 
     assert [each.failure.field for each in cases.reported] == ["other"]
 
 
+def test_a_trace_in_which_two_failures_end_keeps_its_file(plan: Plan) -> None:
+    cases = Cases(plan, lambda _: None, None)
+    first, *_ = (search.chunk for search in searches(cases))
+    find(cases, plan, [first])
+    [found] = cases.to_reduce
+    other = attrs.evolve(found, failure=attrs.evolve(found.failure, field="other"), path=None)
+    cases.found(other)
+    end(cases, [first])
+    shown = attrs.evolve(found, reproduced=True)
+    cases.reduced(found, shown, is_whole=True)
+    cases.reduced(other, shown, is_whole=True)
+    assert found.path is not None
+    assert found.path.exists()
+
+
 def test_chunks_behind_a_reduction_that_takes_long_are_held_as_their_sum(plan: Plan) -> None:
     cases = Cases(plan, lambda _: None, None)
     first, *others = (search.chunk for search in searches(cases))
