@@ -79,7 +79,7 @@ def test_a_mistake_in_the_contract_is_found(name: str, mistake: str) -> None:
     assert failure.oracle in {"exhaustion", "heap", "memory"}
 
 
-@pytest.mark.slow
+# Fast, for coverage: a driver writes its own only if its process ends by itself.
 @pytest.mark.parametrize("name", ["incminimark-exhaustion", "hotspot-exhaustion"])
 def test_a_short_session_in_processes_that_end_by_themselves_has_no_failure(name: str) -> None:
     """Coverage counts only processes that end by themselves."""

@@ -137,7 +137,7 @@ class Misreporting(Changed):
         return observation
 
 
-@pytest.mark.slow
+# Fast, for coverage: a driver writes its own only if its process ends by itself.
 @pytest.mark.parametrize("name", ["ocaml-finalizers", "dotnet-finalizers", "hotspot-finalizers"])
 def test_a_short_session_in_processes_that_end_by_themselves_has_no_failure(name: str) -> None:
     """Coverage counts only processes that end by themselves."""

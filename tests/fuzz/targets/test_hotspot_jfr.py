@@ -71,7 +71,7 @@ def weights_of(target: FullTarget, actions: list[Action], recordings: int) -> li
     return [run.step(action).weights for action in actions]
 
 
-@pytest.mark.slow
+# Fast, for coverage: a driver writes its own only if its process ends by itself.
 @pytest.mark.parametrize("name", [JFR, AS_DOCUMENTED])
 def test_a_process_that_serves_one_trace_ends_by_itself(name: str) -> None:
     """Else it is a failure. Coverage also counts only processes that end by themselves."""
