@@ -152,7 +152,7 @@ def page(figures: str, misses: Sequence[str], actions: int) -> str:
     """The page docs/evidence/mutants.md."""
     command = shlex.join(["python", "benchmarks/mutants.py", *sys.argv[1:]])
     git = ["git", "describe", "--always", "--dirty"]
-    commit = subprocess.check_output(git, cwd=PAGE.parent, text=True).strip()  # noqa: S603
+    commit = subprocess.check_output(git, cwd=PAGE.parent, text=True).strip()  # noqa: S603 - git
     missed = "\n".join(f"- `{each}`" for each in misses)
     return f"""# Which mutants of the reference are found
 

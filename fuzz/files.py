@@ -12,7 +12,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from fuzz.problems import BadInputError
@@ -67,21 +67,19 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep other processes that call this from changing `path`. Raises BadInputError.
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep other processes that call this for the folder waiting. Raises OSError if it is missing.
 
-    The lock is a hidden file beside it, because `replacing` gives `path` to a new file each time.
+    The folder is locked, and not a file in it, because `replacing` gives a path to a new file each
+    time. A file system that cannot lock lets everyone in.
     """
-    if _is_special(path):
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-        return
-    with writing(path):
-        whole = _destination(path)
-        descriptor = os.open(whole.with_name(f".{whole.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
-        file = os.fdopen(descriptor, "rb")
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -99,18 +99,8 @@ def test_the_script_for_the_users_ci_is_clean_again_and_again(tmp_path: Path) ->
 def test_the_script_for_the_users_ci_fails_on_a_failure_until_it_is_muted(tmp_path: Path) -> None:
     program = f"{sys.executable} -m fuzz.targets reference+sample-on-equality"
     corpus = tmp_path / "corpus"
-    options = [
-        "--command",
-        program,
-        "--actions",
-        "2000",
-        "-x",
-        "--seed",
-        "1",
-        "--corpus",
-        str(corpus),
-    ]
-    assert run_command_line(["run", *options]) == MISMATCH
+    plan = ["--actions", "2000", "-x", "--seed", "1", "--corpus", str(corpus)]
+    assert run_command_line(["run", "--command", program, *plan]) == MISMATCH
     assert ran_script(tmp_path, "gcfuzz.sh", program, "1s").returncode == MISMATCH
     known = read(corpus / NAME).lives().values()
     mute = ["--mute-until", "2999-01-31", *{each.known.cause_id for each in known}]

@@ -8,6 +8,7 @@ key has no path of a program, and no version, so it is the same for each build.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -17,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import attrs
 
-from fuzz.files import locked, read_bytes, write_text
+from fuzz.files import alone_in, read_bytes, write_text, writing
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.sessions.causes import Cause
@@ -432,7 +433,8 @@ def _check(line: Line) -> None:
 def add(path: Path, lines: Iterable[Line]) -> None:
     """Add lines to a history, which is created if it is missing. Raises BadInputError."""
     new = "".join(f"{text_of(each)}\n" for each in lines)
-    with locked(path):  # Another process may add lines now.
+    # Another process may add lines now.
+    with writing(path), alone_in(Path(os.path.realpath(path)).parent):
         old = read_bytes(path).decode(errors="surrogateescape") if path.exists() else f"{HEAD}\n"
         ended = old if old.endswith("\n") else f"{old}\n"
         write_text(path, ended + new)

@@ -7,23 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from fuzz.files import read_bytes, write_text, writing
+from fuzz.files import read_bytes
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
-from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
 from fuzz.sessions import record as records
-from fuzz.sessions.corpora import command_of, find_trace, folder_of_other
+from fuzz.sessions.corpora import find_trace
 from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.merge import NO_TRACE
 from fuzz.sessions.record import SessionRecord
-
-if TYPE_CHECKING:
-    from fuzz.sessions.night import Night
 
 
 @attrs.frozen
@@ -83,25 +79,6 @@ class Material:
     def rank(self, saved: SavedFailure) -> int:
         """How bad the file of a failure's trace is: 0 if it can be read."""
         return NO_TRACE if self.trace_of(saved) is None else 0
-
-    def keep_traces(self, night: Night, folder: Path, name: str, command: str) -> None:
-        """Copy the traces of failures to that folder, for later nights. Raises BadInputError.
-
-        Those of another program than the one with that `--name` and command have a folder of their
-        own in it: a replay of the folder judges one program.
-        """
-        for each in night.failures:
-            known, found = each.known, self.trace_of(each.saved)
-            if found is None or folder in found[0].parents:
-                continue
-            ran = command_of(known.options)
-            is_mixed = len(night.commands.get((known.target, known.name), ())) > 1
-            place = folder
-            if known.name != name or (is_mixed and ran != command):
-                place = folder_of_other(folder, known.name or f"{known.target} {ran}")
-                with writing(place):
-                    place.mkdir(exist_ok=True)
-            write_text(place / found[0].name, traces.dumps(found[1]))
 
 
 def read_material(places: Iterable[Path]) -> Material:

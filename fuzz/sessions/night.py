@@ -17,13 +17,15 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import attrs
 
+from fuzz.files import write_text, writing
 from fuzz.protocol import lines as wire
+from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES
 from fuzz.protocol.trace import Trace
 from fuzz.run import BROKE
 from fuzz.sessions import record as records
 from fuzz.sessions.causes import Cause, cause_of
-from fuzz.sessions.corpora import command_of, unnamed_in
+from fuzz.sessions.corpora import command_of, folder_of_other, unnamed_in
 from fuzz.sessions.corpus import SavedFailure, pages_like, stem_of, unpublished_in
 from fuzz.sessions.failure_history import (
     FIXED,
@@ -354,6 +356,25 @@ class Night:
         for each in self.failures:
             if each.saved.failure.change == BROKE and each.is_to_tell:
                 yield each.tonight
+
+    def keep_traces(self, material: Material, folder: Path, name: str, command: str) -> None:
+        """Copy the traces of failures to that folder, for later nights. Raises BadInputError.
+
+        Those of another program than the one with that `--name` and command have a folder of their
+        own in it: a replay of the folder judges one program.
+        """
+        for each in self.failures:
+            known, found = each.known, material.trace_of(each.saved)
+            if found is None or folder in found[0].parents:
+                continue
+            ran = command_of(known.options)
+            is_mixed = len(self.commands.get((known.target, known.name), ())) > 1
+            place = folder
+            if known.name != name or (is_mixed and ran != command):
+                place = folder_of_other(folder, known.name or f"{known.target} {ran}")
+                with writing(place):
+                    place.mkdir(exist_ok=True)
+            write_text(place / found[0].name, traces.dumps(found[1]))
 
     def dumps(self) -> str:
         data = {

@@ -11,14 +11,12 @@ number of workers or parts that ran them.
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import json
-import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -26,7 +24,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
-from fuzz.files import read_bytes, write_text
+from fuzz.files import alone_in, read_bytes, write_text
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.sessions.corpus import SavedFailure
@@ -230,7 +228,7 @@ def save(record: SessionRecord, path: Path) -> Path:
 
     `path` is without a number. Returns the record's path. Raises BadInputError and OSError.
     """
-    with _alone_in(path.parent):
+    with alone_in(path.parent):  # Other sessions may share the corpus.
         there = [path, *sorted(path.parent.glob(f"{glob.escape(path.stem)}.*.json"))]
         there = [each for each in there if _without_number(each.stem) == path.stem]
         replaced = [each for each in there if each.exists() and _is_part_of(each, record)]
@@ -248,18 +246,6 @@ def numbered(path: Path) -> Iterator[Path]:
     yield path.with_name(f"{stem}{path.suffix}")
     for number in count(2):
         yield path.with_name(f"{stem}.{number}{path.suffix}")
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """While other sessions that share the corpus wait. Not every file system can do that."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _is_part_of(path: Path, record: SessionRecord) -> bool:

@@ -233,10 +233,9 @@ class Reducer:
         return self._earlier[place] if place < len(self._earlier) else EarlierTrace()
 
     def _accept_instead_of_earlier(self, place: int, trace: EarlierTrace) -> bool:
-        earlier = self._earlier
-        if place >= len(earlier):
-            return False
-        return self._accept_earlier([*earlier[:place], trace, *earlier[place + 1 :]])
+        others = self._earlier
+        changed = [*others[:place], trace, *others[place + 1 :]]
+        return place < len(others) and self._accept_earlier(changed)
 
     @property
     def _earlier(self) -> tuple[EarlierTrace, ...]:

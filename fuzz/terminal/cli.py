@@ -770,7 +770,7 @@ def report_command(  # noqa: PLR0913 - the options of the command
     if junit is not None:
         write_text(junit, night_summary.junit(current))
     command = command_of(choice.arguments)
-    material.keep_traces(current, history_path.parent, session_name, command)
+    current.keep_traces(material, history_path.parent, session_name, command)
     history.add(history_path, current.lines(earlier))
     screen = Screen()
     for line in night_summary.problems_of(current):

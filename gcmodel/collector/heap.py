@@ -342,6 +342,17 @@ class Heap:
 
         Raises DanglingReferenceError for the first object that is gone. The error has the graph.
         """
+        return self._discover()[1]
+
+    def contents(self) -> list[bytes]:
+        """Return the characters of each reachable string, in the order of `walk`.
+
+        Raises DanglingReferenceError for the first object that is gone.
+        """
+        return [obj.contents for obj in self._discover()[0] if obj.kind is Kind.STRING]
+
+    def _discover(self) -> tuple[list[Object], list[list[int]]]:
+        """All reachable objects, and their graph."""
         found = list(dict.fromkeys(self.roots + self.prebuilt))
         numbers = {obj: number for number, obj in enumerate(found)}
         places = OUTSIDE, self.nursery.filling
@@ -366,18 +377,4 @@ class Heap:
             error = self._dangling(gone[0])
             error.graph = graph
             raise error
-        return graph
-
-    def contents(self) -> list[bytes]:
-        """Return the characters of each reachable string, in the order of `walk`.
-
-        Raises DanglingReferenceError for an object that is gone.
-        """
-        found = list(dict.fromkeys(self.roots + self.prebuilt))
-        known = {*found}
-        for obj in found:
-            for ref in self._alive(obj).refs:
-                if ref is not None and ref not in known:
-                    known.add(ref)
-                    found.append(ref)
-        return [obj.contents for obj in found if obj.kind is Kind.STRING]
+        return found, graph

@@ -61,12 +61,14 @@ def test_processes_that_add_at_once_lose_no_line(tmp_path: Path) -> None:
 
 def test_identities_of_one_cause_have_different_ids() -> None:
     cause = ("broke", "heap", "graph", "different", "collect")
-    failures = [attrs.evolve(WRONG, action=f"action_{number}") for number in range(2000)]
+    failures = [attrs.evolve(WRONG, action=f"action_{number**9}") for number in range(2000)]
     known = [
         KnownFailure("process", "", cause, attrs.evolve(KNOWN.saved, failure=each))
         for each in failures
     ]
     assert len({each.id for each in known}) == 2000
+    # Those of version 0.1.0 had 16 bits for an identity.
+    assert len({each.earlier_ids[1] for each in known}) < 2000
 
 
 def test_what_version_0_1_0_wrote_of_a_failure_still_holds(tmp_path: Path) -> None:

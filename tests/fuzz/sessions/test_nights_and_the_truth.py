@@ -172,7 +172,7 @@ class Nights(RuleBasedStateMachine):
         replay = self.replaying(replays, random.Random(seed))
         current = sum_up(material, earlier, replay, "0.1.0", at.isoformat())
         self.check(current, Tonight(found, ran, replays, at.date()))
-        material.keep_traces(current, self.kept, "", "")
+        current.keep_traces(material, self.kept, "", "")
         failure_history.add(self.path, current.lines(earlier))
         shutil.rmtree(corpus)
 
