@@ -32,9 +32,14 @@ class BadInputError(Exception):
 def portable(problem: BadInputError) -> BadInputError:
     """The same problem, which any process can unpickle: a subclass may take other arguments."""
     same = BadInputError(str(problem))
-    for note in getattr(problem, "__notes__", ()):
+    for note in notes_of(problem):
         same.add_note(note)
     return same
+
+
+def notes_of(problem: BaseException) -> tuple[str, ...]:
+    """What belongs to the message of an error, but takes more than its line."""
+    return tuple(getattr(problem, "__notes__", ()))
 
 
 class HarnessError(Exception):
@@ -82,7 +87,10 @@ def traceback_of(problem: BaseException) -> tuple[str, ...]:
 
 
 def noted(error: BadInputError, lines: tuple[str, ...]) -> BadInputError:
-    """The error with a traceback of user code as a note, if it has a frame."""
+    """The error with lines as a note: a traceback of user code, or all mistakes in a contract.
+
+    A single line is in the message already.
+    """
     if len(lines) > 1:
         error.add_note("\n".join(lines))
     return error

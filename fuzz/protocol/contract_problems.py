@@ -1,8 +1,8 @@
 """What is wrong with a contract that a target stated.
 
 A mistake in a contract must not look like a mistake of the collector. Invariant: rules can draw
-from a contract without a problem, and oracles can judge by it. The checks come in stages. A stage
-relies on those before it, so the first stage with a problem is the last.
+from a contract without a problem, and oracles can judge by it. All problems are reported at once,
+except that no check computes with a number beyond its limits.
 """
 
 from __future__ import annotations
@@ -75,22 +75,11 @@ MEANINGS: dict[tuple[str, object], str] = {
 
 def problems_of(contract: Contract) -> Iterator[str]:
     """What is wrong with a contract, each in a sentence; nothing if it can be used."""
-    for stage in (
-        _numbers,
-        _names,
-        _limits,
-        _objects,
-        _settings,
-        _periods,
-        _needs,
-        _fields,
-        _finalizers,
-        _exhaustion,
-    ):
-        problems = [*stage(contract)]
-        yield from problems
-        if problems:
-            return
+    problems = [*_numbers(contract)]
+    computing = () if problems else (_limits, _objects, _settings, _periods, _needs, _exhaustion)
+    yield from problems
+    for check in (_names, *computing, _fields, _finalizers):
+        yield from check(contract)
 
 
 # Numbers, within the limits that their types state.
@@ -202,7 +191,8 @@ def _objects(contract: Contract) -> Iterator[str]:
         yield "layout.size_classes must rise, from at least 1"
     if "block" in kinds and len(kinds) > 1:
         yield "layout has blocks beside other kinds, which could refer to one that was freed"
-    needed = [(f"actions lists {name}", ACTIONS[name].kind) for name in contract.actions]
+    known = [name for name in contract.actions if name in ACTIONS]
+    needed = [(f"actions lists {name}", ACTIONS[name].kind) for name in known]
     needed += [(f"prebuilt has a {each.kind}", each.kind) for each in contract.prebuilt]
     needed += [("actions lists run_at_once", "string")] * ("run_at_once" in contract.actions)
     legal = {None, *kinds}
@@ -253,8 +243,11 @@ def _periods(contract: Contract) -> Iterator[str]:
         yield "sampling is left out; enable_sampling needs its period_bytes"
     elif contract.samples:
         least = int(rule.distances not in ZERO_IS_EVERY)
-        if periods.minimum < least or periods.nearest(1) not in periods:
-            yield f"period_bytes has no legal period of at least {least}: {periods}"
+        if periods.minimum < least:
+            why = f", since distances {rule.distances} give 0 no meaning" if least else ""
+            yield f"period_bytes is {periods}; it must start at {least} or above{why}"
+        elif periods.nearest(1) not in periods:
+            yield f"period_bytes has no legal period: {periods}"
         if any(period_bytes not in periods for period_bytes in rule.periods):
             yield f"one of periods is not {periods}"
         if rule.initial_period_bytes and (problem := rule.why_illegal(rule.initial_period_bytes)):
@@ -336,7 +329,11 @@ def _fields(contract: Contract) -> Iterator[str]:
     traits = contract.samples, "report" in rule.disabling, "size" in contract.observes
     needed = {
         **{each: _needed_by(each, *traits) for each in listed},
-        **{f"{each} in promises": (OF_PROMISES[each],) for each in contract.promises},
+        **{
+            f"{each} in promises": (OF_PROMISES[each],)
+            for each in contract.promises
+            if each in OF_PROMISES
+        },
         "distances random": ("samples",) if is_random else (),
         "enabling reseeds": ("seed",) if rule.enabling == "reseeds" else (),
         f"counting by {counting.by}": counting.needs_observed,

@@ -361,7 +361,15 @@ def checked_contract(contract: Contract) -> Contract:
 
 
 def check_contract(contract: Contract) -> None:
-    """Raises ValueError saying what is wrong with a contract, if anything is."""
-    problem = next(problems_of(contract), None)
-    if problem:
-        raise ValueError(f"contract: {problem}")
+    """Raises ValueError saying what is wrong with a contract, if anything is.
+
+    The message has the first mistake. If there are several, the error's notes list all.
+    """
+    problems = [f"contract: {each}" for each in problems_of(contract)]
+    if not problems:
+        return
+    count = f" (the first of {len(problems)} mistakes)" if len(problems) > 1 else ""
+    error = ValueError(problems[0] + count)
+    for problem in problems if count else ():
+        error.add_note(problem)
+    raise error

@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 import attrs
 
 from fuzz.files import read_bytes, replacing
-from fuzz.problems import BadInputError
+from fuzz.problems import BadInputError, noted, notes_of
 from fuzz.protocol import lines as wire
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
@@ -171,7 +171,7 @@ def _at(place: str, convert: Callable[[object], T], line: str) -> T:
     try:
         return convert(wire.from_line(line))
     except ValueError as problem:
-        raise BadInputError(f"{place}: {problem}") from problem
+        raise noted(BadInputError(f"{place}: {problem}"), notes_of(problem)) from problem
 
 
 def read(path: Path) -> Trace:

@@ -16,6 +16,7 @@ from fuzz.drawing.draw import check_beginning, drawn_by
 from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
 from fuzz.engines.random import RandomChoices
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
+from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import ACTIONS
 from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
 from fuzz.protocol.observation import HANG, Observation
@@ -79,9 +80,19 @@ class Handshake:
 
     @property
     def judges(self) -> list[str]:
-        """The oracles that can judge this contract."""
-        names = (type(oracle).__name__ for oracle in Bench(self.contract).oracles.values())
-        return [name.removesuffix("Oracle").lower() for name in names]
+        """The oracles that can judge this contract.
+
+        The sampling oracle also judges what an object costs. If nothing is sampled, its fields are
+        named, and if the contract observes none of these, it is left out.
+        """
+        names = {kind: kind.__name__ for kind in Bench(self.contract).oracles}
+        judges = {kind: name.removesuffix("Oracle").lower() for kind, name in names.items()}
+        if not self.contract.samples:
+            fields = [each for each in SamplingOracle.judges if each in self.contract.observes]
+            name = judges.pop(SamplingOracle)
+            if fields:
+                judges[SamplingOracle] = f"{name} (only {' and '.join(fields)})"
+        return [*judges.values()]
 
 
 def shake_hands(target: Target) -> Handshake:

@@ -24,7 +24,7 @@ import click
 
 from fuzz.files import FAILURES_FOLDER
 from fuzz.plain import counted, plain, shell_words
-from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
+from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError, notes_of
 from fuzz.terminal.addresses import PathOrAddress, uploading, with_addresses
 from fuzz.terminal.standard_streams import Screen, in_columns, lost_output
 from fuzz.terminal.target_options import (
@@ -623,11 +623,10 @@ def check_command(choice: TargetChoice, verbose: bool) -> int:
 
     try:
         handshake = shake_hands(choice.make())
-    except BadInputError as problem:
-        code = _complain(str(problem), BAD_INPUT)
+    except BadInputError:
         if verbose:
             report.print_known_names(Screen())
-        return code
+        raise
     report.print_handshake(Screen(), handshake, choice.arguments, is_verbose=verbose)
     if handshake.failures:
         return MISMATCH
@@ -895,7 +894,7 @@ def run_command_line(arguments: list[str]) -> int:
     except click.ClickException as problem:
         code = _complain(problem.format_message(), BAD_INPUT)
     except BadInputError as problem:
-        for note in getattr(problem, "__notes__", ()):
+        for note in notes_of(problem):
             _complain_at_length(note)
         code = _complain(str(problem), BAD_INPUT)
     except HarnessError as problem:

@@ -23,7 +23,7 @@ from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.engines.stateful import StatefulEngine, SuiteStateMachine, found_by, suite_settings
 from fuzz.files import FAILURES_FOLDER
-from fuzz.problems import BadInputError
+from fuzz.problems import BadInputError, notes_of
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import Target, contract_of, full, name_of
 from fuzz.replay import replay
@@ -95,7 +95,7 @@ def _check_start(factory: TargetFactory) -> None:
     try:
         contract_of(factory())
     except BadInputError as problem:
-        lines = str(problem), *getattr(problem, "__notes__", ())
+        lines = str(problem), *notes_of(problem)
         raise AssertionError("\n".join(lines)) from None
 
 

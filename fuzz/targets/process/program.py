@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing_extensions import override
 
 from fuzz.cancellation import Cancelled
-from fuzz.problems import BadInputError, did_you_mean
+from fuzz.problems import BadInputError, did_you_mean, noted, notes_of
 from fuzz.protocol import lines
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, problem_of_configuration
@@ -47,6 +47,7 @@ class WrongContractError(BrokenConversationError):
     def __init__(self, line: bytes, problem: ValueError) -> None:
         super().__init__(_garbage(line, problem))
         self.why = f"contract: {str(problem).removeprefix('contract: ')}"
+        self.mistakes = notes_of(problem)
 
 
 class TraceState(Enum):
@@ -188,9 +189,9 @@ class ProcessTarget(FullTarget):
                 raise BadInputError(f"the target {self.name}: {why}") from problem
             command = " ".join(self._command)
             if isinstance(problem, WrongContractError):
-                raise BadInputError(
-                    f"{command}: {problem.why} (`gcfuzz help protocol` defines a contract)"
-                ) from problem
+                where = "(`gcfuzz help protocol` defines a contract)"
+                error = BadInputError(f"{command}: {problem.why} {where}")
+                raise noted(error, problem.mistakes) from problem
             raise BadInputError(
                 f"{command}: does not answer a header with a contract "
                 f"(`gcfuzz help protocol`): {problem}"

@@ -286,8 +286,12 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ),
     # Periods and distances.
     (PLAIN, {"sampling": NO_SAMPLING}, "sampling is left out; enable_sampling needs its period_by"),
-    (PLAIN, {"period_bytes": Range(9, 15, 8)}, "period_bytes has no legal period of at least 1: a"),
-    (PLAIN, {"period_bytes": Range(0, 64)}, "period_bytes has no legal period of at least 1: from"),
+    (PLAIN, {"period_bytes": Range(9, 15, 8)}, "period_bytes has no legal period: a multiple of 8"),
+    (
+        PLAIN,
+        {"period_bytes": Range(0, 2**20)},
+        "period_bytes is from 0 to 1048576; it must start a",
+    ),
     (BLOCKS, {"initial_period_bytes": 4097}, "initial_period_bytes is 4097; it must be from 1 to"),
     (BLOCKS, {"initial_period_bytes": -5}, "initial_period_bytes is -5; it must be from 1 to 4096"),
     (
@@ -540,11 +544,31 @@ def test_a_mistake_in_a_contract_has_a_sentence(
     assert problems_with(right, **mistake)[0].startswith(problem)
 
 
+def test_all_mistakes_in_a_contract_are_reported_at_once(contract: Contract) -> None:
+    wrong = changed(contract, actions=("alocate_node",), observes=(), initial_period_bytes=4097)
+    wrong = attrs.evolve(wrong, settings=(attrs.evolve(CARDS, default=16),), promises=("memory",))
+    with pytest.raises(BadInputError, match=re.escape("(the first of 4 mistakes)")) as raised:
+        contract_of(Stating(wrong))
+    notes = "\n".join(raised.value.__notes__)
+    for mistake in (
+        "`allocate_node`?",
+        "cards is 16",
+        "initial_period_bytes is 4097",
+        "needs memo",
+    ):
+        assert mistake in notes
+
+
+def test_a_number_beyond_its_limits_hides_no_unknown_name(contract: Contract) -> None:
+    problems = problems_with(contract, pins_max=-1, actions=("alocate_node",))
+    assert [each.split()[0] for each in problems] == ["pins_max", "actions"]
+
+
 @pytest.mark.parametrize("number", [10**400, -(10**400)], ids=["large", "negative"])
 def test_a_number_that_no_target_could_mean_is_a_mistake(contract: Contract, number: int) -> None:
     settings = (Setting("cards", 4, Range(number, 8)), Setting("size", 4, Range(0, number)))
     changes = {"nursery_bytes": number, "object_bytes_max": number, "settings": settings}
-    problems = problems_with(contract, **changes)
+    problems = problems_with(changed(contract, **PLAIN), **changes)
     assert {problem.split()[0] for problem in problems} == {
         *("nursery_bytes", "layout.object_bytes_max"),
         *("settings[…].range.minimum", "settings[…].range.maximum"),

@@ -132,6 +132,17 @@ def test_differences_from_the_contract_are_reported(
     assert [each for each in lines if re.fullmatch(line, each)]
 
 
+@pytest.mark.parametrize(
+    ("observes", "judge"), [(("minors",), None), (("minors", "size"), "sampling (only size)")]
+)
+def test_a_contract_that_samples_nothing_is_not_said_to_be_judged_by_sampling(
+    observes: tuple[str, ...], judge: str | None
+) -> None:
+    contract = Odd({"actions": ACTIONS_PROMISED, "observes": observes}).start({})
+    judges = Handshake(contract).judges
+    assert [each for each in judges if each.startswith("sampling")] == [judge] * (judge is not None)
+
+
 # The command.
 
 
@@ -174,6 +185,20 @@ def test_a_misspelt_contract_gets_one_line_with_the_right_name(
     problem = "contract: observes lists 'sampels', which is unknown; did you mean `samples`?"
     assert err == f"gcfuzz: {command}: {problem} (`gcfuzz help protocol` defines a contract)\n"
     assert out == ""
+
+
+def test_all_mistakes_in_a_contract_are_listed_above_the_line_with_the_first(
+    counter: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = counter('["samples", "size"]', '["sampels", "sizes"], "pins_max": -1')
+    assert run_command_line(["check", "--command", command]) == BAD_INPUT
+    *listed, last = capsys.readouterr().err.splitlines()
+    assert [each.split(" is ")[0] for each in listed] == [
+        "contract: pins_max",
+        "contract: observes lists 'sampels', which",
+        "contract: observes lists 'sizes', which",
+    ]
+    assert "(the first of 3 mistakes)" in last
 
 
 def test_a_verbose_check_lists_the_known_names(
