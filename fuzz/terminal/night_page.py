@@ -2,12 +2,13 @@
 
 The page is made from `night_page.html`, a template of Jinja's, which escapes all values. Beside
 `night.html` are `night.json`, with the figures, and the folder `night`, with the trace of each
-failure and the page of `gcfuzz explain`. Invariant: the page refers to nothing else, so the three
-can be moved together, and no network is needed.
+failure, its log and the page of `gcfuzz explain`. Invariant: the page refers to nothing else, so
+the three can be moved together, and no network is needed.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -23,6 +24,7 @@ from fuzz.plain import LINE_MAX, counted, is_url, plain, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
+from fuzz.sessions.corpus import COMPLAINT_SUFFIX
 from fuzz.sessions.failure_history import NightDone
 from fuzz.sessions.material import HuntedBugs, Material
 from fuzz.sessions.night import COUNTED, Night, NightCause, NightFailure, reached_in, target_name
@@ -92,6 +94,7 @@ def _cause(
     path, trace = found
     arguments = first.known.options if build is None else build.arguments_for(first.known)
     shown |= _actions(trace, str(traced[first.known.id]), arguments)
+    shown["log"] = _copied_log(path, folder)
     shown["notes"] += [f"planted: {bug}" for bug in trace.header.kills]
     if build is None:
         return shown
@@ -126,6 +129,19 @@ def _copied(each: NightFailure, material: Material, folder: Path) -> str | None:
     with writing(folder):  # The page, which is written last, is whole or not there.
         (folder / path.name).write_text(traces.dumps(trace), encoding="utf-8")
     return f"{folder.name}/{path.name}"
+
+
+def _copied_log(trace: Path, folder: Path) -> str | None:
+    """The place of a copy of what the program wrote on standard error when it broke.
+
+    A corpus may be a stranger's. A link in it could publish any file, so none is followed.
+    """
+    log = trace.with_suffix(COMPLAINT_SUFFIX)
+    if log.is_symlink() or not log.is_file():
+        return None
+    with writing(folder):
+        shutil.copyfile(log, folder / log.name)
+    return f"{folder.name}/{log.name}"
 
 
 def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -> str:

@@ -13,7 +13,6 @@ programs of its workers, and they end theirs.
 from __future__ import annotations
 
 import os
-import re
 import select
 import signal
 import subprocess
@@ -23,14 +22,13 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from fuzz.cancellation import checkpoint
 from fuzz.problems import BadInputError
-from fuzz.protocol.lines import QUOTED_MAX
 from fuzz.protocol.observation import HANG, MEMORY, SILENT
 from fuzz.targets.process.earlier import History
+from fuzz.targets.process.last_words import most_important_line
 
 if TYPE_CHECKING:
     import psutil
@@ -248,7 +246,7 @@ class Conversation:
             except BlockingIOError:
                 break
         how = f"crash {_signal_name(-code)}" if code < 0 else f"crash exit code {code}"
-        return f"{how}: {_last_words(self.complaint) or SILENT}"
+        return f"{how}: {most_important_line(self.complaint) or SILENT}"
 
 
 def in_binary_units(size_bytes: int) -> str:
@@ -264,21 +262,6 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _last_words(complaint: str) -> str:
-    """The most important line of standard error, without what differs from run to run."""
-    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
-    summaries = [line for line in lines if line.startswith("SUMMARY: ")]  # A sanitizer's.
-    # A Java virtual machine's: the frame of the crash, or which of its own checks failed.
-    frames = [
-        after.removeprefix("# ")
-        for line, after in pairwise(lines)
-        if line == "# Problematic frame:"
-    ]
-    checks = [line for line in lines if line.startswith("#  ")]
-    last = (summaries or frames or checks or lines or [""])[-1]
-    return re.sub(r"0x[0-9a-f]+|==\d+==|, [pt]id=\d+", "…", last)[: 4 * QUOTED_MAX]
 
 
 def _end(process: subprocess.Popen[bytes], mark: str) -> None:

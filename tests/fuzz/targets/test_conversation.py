@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from fuzz.targets.process.conversation import BrokenConversationError, Conversation
+from fuzz.targets.process.last_words import most_important_line
 
 SECONDS = 600.0
 
@@ -85,6 +86,52 @@ def test_an_error_of_a_java_machine_has_the_cause_of_its_crash(
         conversation.receive()
     assert str(broken.value) == f"crash exit code 7: {words}"
     assert conversation.complaint == report
+
+
+RUBY = """driver.rb:7: [BUG] Segmentation fault at 0x0000000000000008
+ruby 3.3.0 (2023-12-25) [x86_64-linux]
+
+-- Control frame information ---
+c:0001 p:0000 s:0003 E:000b70 DUMMY [FINISH]
+7f2a00000000-7f2a00021000 r--p 00000000 08:01 131 /lib/libc.so.6
+"""
+GO = """started
+panic: bad pointer in the Go heap
+
+goroutine 1 [running]:
+main.main()
+exit status 2
+"""
+CPYTHON = """Traceback (most recent call last):
+  File "a.py", line 2, in read
+    raise KeyError("the index has an error")
+KeyError: 'the index has an error'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "a.py", line 4, in <module>
+    raise ValueError("no object 7")
+ValueError: no object 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "line"),
+    [
+        (RUBY, "driver.rb:7: [BUG] Segmentation fault at …"),
+        (GO, "panic: bad pointer in the Go heap"),
+        (CPYTHON, "ValueError: no object 7"),
+        (
+            "heap.c:9: mark: Assertion `obj' failed.\nAborted\n",
+            "heap.c:9: mark: Assertion `obj' fai",
+        ),
+        ("started\n0 errors\nthe end\n", "the end"),
+    ],
+    ids=["Ruby", "Go", "Python", "C", "without an error"],
+)
+def test_the_line_of_a_crash_is_the_first_that_looks_like_an_error(written: str, line: str) -> None:
+    assert most_important_line(written).startswith(line)
 
 
 def test_an_unknown_signal_has_its_number() -> None:
