@@ -71,7 +71,13 @@ def describe(
             return Description(where, *(_root(value, shadow) for value in values))
         if field in {"value", "alive", "identity"}:
             return Description(obj.label, *(f"{field} {_text(value)}" for value in values))
+    if field == "finalized":
+        return Description("", *(_finalized(value, shadow) for value in values))
     return Description("", *(describe_value(field, value, kinds) for value in values))
+
+
+def _finalized(value: object, shadow: Shadow) -> str:
+    return describe_finalizers(value, shadow) if isinstance(value, list) else _text(value)
 
 
 def _root(slot: object, shadow: Shadow) -> str:
@@ -132,6 +138,18 @@ def describe_value(field: str, value: Any, kinds: Kinds) -> str:  # noqa: ANN401
         case [*_] if field in {"offsets", "weights"}:
             text = listed(value)
     return cut(text)
+
+
+def describe_finalizers(numbers: Sequence[int], shadow: Shadow) -> str:
+    """The numbers of finalizers, each with its object, which is named by its allocation."""
+    return cut(listed(_finalizer(number, shadow) for number in numbers) or "none")
+
+
+def _finalizer(number: int, shadow: Shadow) -> str:
+    """The numbers are a target's, so any number may be there."""
+    table = shadow.finalizers
+    obj = table.registered.get(number) or table.destructors.get(number)
+    return f"{number} (never registered)" if obj is None else f"{number} (of {obj.label})"
 
 
 def listed(numbers: Iterable[object]) -> str:

@@ -77,6 +77,7 @@ class FinalizationOracle(Oracle):
         self._promises_collections = "collections" in contract.promises
         self._waiting: dict[int, Finalizer] = {}
         self._taken_back: dict[int, Finalizer] = {}
+        self._ever_taken_back: set[int] = set()
         self._destructors: dict[int, Finalizer] = {}
         # Of each of these groups one must be pending.
         self._due: list[list[Finalizer]] = []
@@ -117,6 +118,7 @@ class FinalizationOracle(Oracle):
         taken = {number: each for number, each in self._waiting.items() if each.obj is obj}
         self._waiting = {n: each for n, each in self._waiting.items() if n not in taken}
         self._taken_back |= taken
+        self._ever_taken_back |= taken.keys()
         self._due = [group for group in self._due if not any(each.obj is obj for each in group)]
 
     # At a collection.
@@ -180,7 +182,7 @@ class FinalizationOracle(Oracle):
         for number, each in called.items():
             if not each.may_be_pending:
                 why = f"{each.obj.label} was alive at each collection"
-                raise self.mismatch("finalized", f"not {number}", finalized, why)
+                raise self._unexpected(number, finalized, why)
         within = self._promised.within
         for number, each in self._destructors.items():
             if within and each.full_collections >= within:
@@ -203,7 +205,7 @@ class FinalizationOracle(Oracle):
                 finalizer = self._check_taken_back(number, finalized)
             elif not finalizer.may_be_pending:
                 why = f"{finalizer.obj.label} was reachable at each collection"
-                raise self.mismatch("finalized", f"not {number}", finalized, why)
+                raise self._unexpected(number, finalized, why)
             run.append(finalizer)
         for group in self._due:
             if not any(each in run for each in group):
@@ -218,9 +220,25 @@ class FinalizationOracle(Oracle):
     def _check_taken_back(self, number: int, finalized: list[int]) -> Finalizer:
         finalizer = self._taken_back.pop(number, None)
         if finalizer is None or not finalizer.may_be_pending:
-            what = "was taken back" if finalizer else "has run, or was never registered"
-            raise self.mismatch("finalized", f"not {number}", finalized, f"{number} {what}")
+            what = "has run before"
+            if self._object_of(number) is None:
+                what = "was never registered"
+            elif number in self._ever_taken_back:
+                what = "was taken back"
+            raise self._unexpected(number, finalized, f"{self._named(number)} {what}")
         return finalizer
+
+    def _unexpected(self, number: int, finalized: list[int], why: str) -> Mismatch:
+        return self.mismatch("finalized", f"not {self._named(number)}", finalized, why)
+
+    def _named(self, number: int) -> str:
+        """A number, with its object if it was ever given."""
+        obj = self._object_of(number)
+        return str(number) if obj is None else f"{number} (of {obj.label})"
+
+    def _object_of(self, number: int) -> ShadowObject | None:
+        table = self._shadow.finalizers
+        return table.registered.get(number) or table.destructors.get(number)
 
     def _check_order(self, run: list[Finalizer], finalized: list[int]) -> None:
         led_to = {each: _led_to(each.obj) for each in self._waiting.values()}
@@ -232,7 +250,7 @@ class FinalizationOracle(Oracle):
                 if not (is_cycle and self._may_be_called_in_cycle(other, run)):
                     owner = f"{other.obj.label} (finalizer {other.number})"
                     why = f"{owner} refers to {each.obj.label}"
-                    raise self.mismatch("finalized", f"not {each.number}", finalized, why)
+                    raise self._unexpected(each.number, finalized, why)
 
     def _may_be_called_in_cycle(self, other: Finalizer, run: list[Finalizer]) -> bool:
         """Whether one of a cycle may have been called, if `other` belongs to it too."""

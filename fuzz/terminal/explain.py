@@ -21,6 +21,7 @@ from fuzz.plain import counted, plain
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.replay import Step
+from fuzz.terminal.explain_finalizers import finalizer_facts
 from fuzz.terminal.report import describe_action
 
 COLUMNS = 80
@@ -57,7 +58,7 @@ def explain_step(step: Step) -> Iterator[str]:
     yield from _wrap(f"{mark}{step.number:>4} ", describe_action(step.action))
     if step.failure:
         yield from _wrap(INDENT, f"MISMATCH {step.failure.message}")
-    facts = ", ".join(facts_of(step.observation, step.contract))
+    facts = facts_of_step(step)
     if facts:
         yield from _wrap(INDENT, facts)
     yield from _picture(step.observation)
@@ -67,6 +68,11 @@ def _wrap(indent: str, text: str) -> list[str]:
     return textwrap.wrap(
         plain(text), COLUMNS, initial_indent=indent, subsequent_indent=INDENT + "  "
     )
+
+
+def facts_of_step(step: Step) -> str:
+    """The observation of a step in words, with what it shows of finalizers; empty if nothing."""
+    return ", ".join((*facts_of(step.observation, step.contract), *finalizer_facts(step)))
 
 
 def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:

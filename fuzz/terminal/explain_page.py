@@ -23,7 +23,8 @@ from fuzz.protocol.contract import KindLayout
 from fuzz.protocol.observation import Observation
 from fuzz.replay import Step
 from fuzz.run import Failure
-from fuzz.terminal.explain import POINTERS, facts_of, shows_pointers
+from fuzz.terminal.explain import POINTERS, facts_of_step, shows_pointers
+from fuzz.terminal.explain_finalizers import waiting_after
 from fuzz.terminal.report import describe_action, describe_configuration, describe_failure
 
 PLACE_OF_DATA = "{{page}}"
@@ -163,7 +164,7 @@ def _page_step(step: Step, changes: _Changes) -> Page:
     return {
         "number": step.number,
         "action": describe_action(step.action),
-        "facts": plain(", ".join(facts_of(seen, step.contract))),
+        "facts": plain(facts_of_step(step)),
         "mismatch": [(label, plain(text)) for label, text in failure],
         "nursery": _nursery(seen, step.failure),
         "minors": seen.minors,
@@ -172,6 +173,9 @@ def _page_step(step: Step, changes: _Changes) -> Page:
         # Whether the target walked its heap.
         "walked": seen.graph is not None,
         "changes": changes.of(step),
+        # The objects of finalizers, each with words. They are drawn although the mutator may not
+        # reach them. A wrong walk is drawn as it is, without them.
+        "finalizers": [] if found is not None else [*_finalizers(step)],
         # The rows of the mutator's heap that the target does not have, and the target's own heap.
         "differs": differs,
         "found": found,
@@ -215,6 +219,17 @@ def _note(obj: ShadowObject) -> str:
         return f"room {obj.size_bytes}"
     place = " outside" if obj.age is Age.YOUNG and obj.outside else ""
     return obj.age.name.lower() + place
+
+
+def _finalizers(step: Step) -> Iterator[tuple[str, str]]:
+    """Name of the object, and words, of each finalizer that waits or has just run."""
+    for waiting in waiting_after(step):
+        yield waiting.obj.name, f"{waiting.what} {waiting.number}"
+    table = step.shadow.finalizers
+    known = {**table.registered, **table.destructors}
+    for number in dict.fromkeys(step.observation.finalized):
+        if number in known and number not in table.waiting:
+            yield known[number].name, f"{number} has run"
 
 
 def _found(

@@ -73,7 +73,7 @@ def test_a_destructor_is_called_once_when_a_collection_has_found_its_object_dead
     assert "was alive" in (judge(finalizing, *steps, (RUN, [5])) or "")
     assert judge(finalizing, *steps, collection, (RUN, [5])) is None
     why = judge(finalizing, *steps, collection, (RUN, [5]), collection, (RUN, [5]))
-    assert why == "5 has run, or was never registered"
+    assert why == "5 (of node #1) has run before"
     assert "has run" in (judge(finalizing, *steps, collection, (RUN, [5, 5])) or "")
 
 
@@ -179,9 +179,9 @@ def test_a_collection_in_a_registration_may_find_other_objects_dead(finalizing: 
         ([NODE, RegisterFinalizer(0, 0), FULL, (RUN, [0])], "reachable at each collection"),
         ([*dead(nodes=1), (RUN, [0])], "reachable at each collection"),
         ([*dead(nodes=1), FULL, (RUN, [])], "after 1 full collection"),
-        ([*dead(nodes=1), FULL, (RUN, [0, 0])], "has run, or was never registered"),
-        ([*dead(nodes=1), FULL, (RUN, [0]), FULL, (RUN, [0])], "has run, or was never"),
-        ([*dead(nodes=1), FULL, (RUN, [0, 1])], "1 has run, or was never registered"),
+        ([*dead(nodes=1), FULL, (RUN, [0, 0])], "0 (of node #1) has run before"),
+        ([*dead(nodes=1), FULL, (RUN, [0]), FULL, (RUN, [0])], "has run before"),
+        ([*dead(nodes=1), FULL, (RUN, [0, 1])], "1 was never registered"),
         (
             [*dead(ONE_REFERS_TO_ZERO), FULL, (RUN, [0, 1])],
             "node #2 (finalizer 1) refers to node #1",
@@ -193,9 +193,9 @@ def test_a_collection_in_a_registration_may_find_other_objects_dead(finalizing: 
         ([*dead(*CYCLE), FULL, (RUN, [0]), FULL, (RUN, [])], "after 1 full"),
         (
             [NODE, RegisterFinalizer(0, 0), UnregisterFinalizer(0), Free(0), FULL, (RUN, [0])],
-            "0 was taken back",
+            "0 (of node #1) was taken back",
         ),
-        ([NODE, (FULL, None), (MINOR, None), (RUN, [5])], "5 has run, or was never registered"),
+        ([NODE, (FULL, None), (MINOR, None), (RUN, [5])], "5 was never registered"),
     ],
 )
 def test_these_answers_are_wrong(steps: list[Step], why: str, finalizing: Contract) -> None:
