@@ -40,6 +40,11 @@ NUMBERS = 2
 """A row of a walk has the object's type and its number before its references."""
 UNITS = {"memory": ("byte", "arena byte"), "profile": ("object", "byte")}
 """What the figures of an observation count."""
+FIGURES_OF_MEMORY = {
+    "memory_used_bytes": "memory, bytes in use outside the nursery",
+    "arena_bytes": "memory, bytes of all arenas",
+}
+"""Identities of failures have these names, but an observation has both figures in `memory`."""
 EXPECTED_ANSWERS = {
     WHILE_PERFORMING: "this action",
     WHILE_STARTING: "the header",
@@ -71,6 +76,8 @@ def describe(
             return Description(where, *(_root(value, shadow) for value in values))
         if field in {"value", "alive", "identity"}:
             return Description(obj.label, *(f"{field} {_text(value)}" for value in values))
+    if field in FIGURES_OF_MEMORY:
+        return Description(FIGURES_OF_MEMORY[field], *map(str, values))
     if field == "finalized":
         return Description("", *(_finalized(value, shadow) for value in values))
     return Description("", *(describe_value(field, value, kinds) for value in values))

@@ -22,6 +22,7 @@ from fuzz.mutator.occupancy import Exhausted, bytes_outside
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.oracles.arenas import ArenaBound
 from fuzz.oracles.major import MARKING, SCANNING, STATES, SWEEPING, MajorOracle
+from fuzz.oracles.memory_descriptions import describe_used
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import Action, AddMemoryPressure, TakeIdentity
@@ -52,6 +53,8 @@ class MemoryOracle(Oracle):
         self._state: int | None = SCANNING if "state" in contract.observes else None
         # Objects whose identity was taken while they were in the nursery.
         self._reserved: set[ShadowObject] = set()
+        # Objects that have had a place in the old space since the last full collection began.
+        self._placed: set[ShadowObject] = set()
         # Objects that are old from the start. They may lie in arenas or not.
         self._born_old: set[ShadowObject] = set()
         self._watch_young()
@@ -102,6 +105,7 @@ class MemoryOracle(Oracle):
             # A pinned object that only dead ones hold stays in the nursery.
             gone = [obj for obj in survivors if obj not in self._kept and not obj.pinned]
             self._used_bytes += self._bytes_of(gone)
+            self._placed.update(survivors)
             self._place_in_arenas([obj for obj in survivors if obj not in self._reserved])
         self._watch_young()
 
@@ -109,6 +113,7 @@ class MemoryOracle(Oracle):
         """An object whose identity is taken gets a place in the old space."""
         if obj.is_in_nursery and obj not in self._reserved:
             self._reserved.add(obj)
+            self._placed.add(obj)
             self._place_in_arenas([obj])
 
     def _place_in_arenas(self, objects: Iterable[ShadowObject]) -> None:
@@ -117,6 +122,7 @@ class MemoryOracle(Oracle):
             self._arenas.place(sizes, is_sweeping=self._state in (SWEEPING, None))
 
     def _place_outside(self, obj: ShadowObject) -> None:
+        self._placed.add(obj)
         if obj.age is OLD:
             self._used_bytes += self._bytes_outside(obj)
             self._born_old.add(obj)
@@ -131,13 +137,16 @@ class MemoryOracle(Oracle):
         is_known = self._threshold_bytes < UNKNOWN and report.major_state == SCANNING
         used_bytes = self._used_bytes if is_known else 0
         arena_bytes_max = self._arenas.arenas * self._space.arena_bytes
-        self._check_figure("memory_used_bytes", report.memory_used_bytes, used_bytes, UNKNOWN)
+        why = f"it must be at least {used_bytes}"
+        self._check_figure("memory_used_bytes", report.memory_used_bytes, used_bytes, UNKNOWN, why)
         self._check_figure("arena_bytes", report.arena_bytes, 0, arena_bytes_max)
 
-    def _check_figure(self, field: str, got: int, least: int, most: float) -> None:
+    def _check_figure(
+        self, field: str, got: int, least: int, most: float, why: str | None = None
+    ) -> None:
         if not least <= got <= most:
-            why = "for what lives" if least == most else f"it must be from {least} to {most}"
-            raise self.mismatch(field, least if got < least else most, got, why)
+            bounds = "for what lives" if least == most else f"it must be from {least} to {most}"
+            raise self.mismatch(field, least if got < least else most, got, why or bounds)
 
     def _check_full(self, observation: Observation) -> None:
         living = self._shadow.living()
@@ -154,12 +163,17 @@ class MemoryOracle(Oracle):
             memory = observation.memory
             if memory is None or len(memory) != len(FIGURES):
                 raise self.mismatch("memory", "two figures", memory, "after a full collection")
-            arenas_min = self._arenas.least(surely_there)
-            arenas = (arenas_min, self._arenas.arenas)
-            arena_bytes = tuple(each * self._space.arena_bytes for each in arenas)
-            bounds = (used_bytes, used_bytes_max), arena_bytes
-            for field, got, (least, most) in zip(FIGURES, memory, bounds, strict=True):
-                self._check_figure(field, got, least, most)
+            got_bytes, arena_bytes = memory
+            why = None
+            if not used_bytes <= got_bytes <= used_bytes_max:
+                sizes = map(self._sizes_of, (alive, self._placed - alive))
+                why = describe_used(got_bytes, (used_bytes, used_bytes_max), *sizes)
+            self._check_figure("memory_used_bytes", got_bytes, used_bytes, used_bytes_max, why)
+            each_bytes = self._space.arena_bytes
+            least_bytes = self._arenas.least(surely_there) * each_bytes
+            most_bytes = self._arenas.arenas * each_bytes
+            self._check_figure("arena_bytes", arena_bytes, least_bytes, most_bytes)
+        self._placed = alive | reserved
         self._begin(used_bytes, used_bytes_max)
 
     # Between two of them.
@@ -206,6 +220,9 @@ class MemoryOracle(Oracle):
 
     def _bytes_of(self, objects: Iterable[ShadowObject]) -> int:
         return sum(self._sizes(objects))
+
+    def _sizes_of(self, objects: Iterable[ShadowObject]) -> dict[ShadowObject, int]:
+        return {obj: self._sizes([obj])[0] for obj in objects}
 
     def _sizes(self, objects: Iterable[ShadowObject]) -> list[int]:
         """What each object takes in the old space."""

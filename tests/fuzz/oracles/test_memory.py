@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +35,9 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract, OldSpace, Promise
 from fuzz.protocol.observation import Observation, Report
+from fuzz.replay import replay
+from fuzz.sessions.corpus import shipped_traces
+from fuzz.targets import make_target
 
 SCANNING, MARKING, SWEEPING = range(3)
 SPACE = OldSpace(
@@ -268,6 +272,43 @@ def test_wrong_memory(
     judge: Judge, steps: list[Step], mismatch: tuple[str, object, object]
 ) -> None:
     assert mismatch_of(judge, steps) == mismatch
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        (
+            [NODE, full(0, 512)],
+            "are node #1 (32): 32 bytes; 32 bytes less, as node #1 takes, which is",
+        ),
+        (
+            [NODE, AllocateArray(2), full(64, 512), FREE, full(64, 512)],
+            "are array #2 (32): 32 bytes; 32 bytes more, as node #1 takes",
+        ),
+        (
+            [NODE, full(32, 512), FREE, full(32, 512)],
+            "32 bytes more, as node #1 takes, which is dead",
+        ),
+        ([NODE, full(33, 512)], "alive and old are node #1 (32): 32 bytes"),
+        ([full(8, 512)], "nothing old lives: 0 bytes"),
+        ([*[NODE] * 6, full(0, 512)], "and node #4 (32) and 2 more: 192 bytes"),
+    ],
+)
+def test_wrong_memory_names_the_objects_that_make_the_difference(
+    judge: Judge, steps: list[Step], why: str
+) -> None:
+    judge(*steps[:-1])
+    with pytest.raises(Mismatch, match=re.escape(why)):
+        judge(steps[-1])
+
+
+def test_a_failure_of_memory_names_the_field_of_the_observation() -> None:
+    name = "exhaustion-drops-pending"
+    [trace] = [each for each in shipped_traces().values() if name in each.header.kills]
+    failure = replay(make_target(f"reference-exhaustion+{name}"), trace, "")
+    assert failure is not None
+    assert failure.where == "memory, bytes in use outside the nursery"
+    assert failure.identity == ("memory", "memory_used_bytes", "collect_full", "less")
 
 
 @pytest.mark.parametrize(
