@@ -215,6 +215,28 @@ class PathOptions(click.Option):
     """A placeholder for the path options of all registered targets."""
 
 
+class PathOptionOfTargets(click.Option):
+    """A path option, which several targets may share, each with its own meaning."""
+
+    def __init__(
+        self,
+        declarations: list[str],
+        meanings: list[str],
+        **attributes: Any,  # noqa: ANN401 - those of an option
+    ) -> None:
+        super().__init__(declarations, help=" ".join(meanings), **attributes)
+        self._meanings = meanings
+
+    @override
+    def get_help_record(self, ctx: click.Context) -> None:
+        """It is not among the command's own options."""
+
+    def help_records(self, ctx: click.Context) -> list[tuple[str, str]]:
+        """A line for each meaning."""
+        record = super().get_help_record(ctx)
+        return [(record[0], each) for each in self._meanings] if record else []
+
+
 class TargetsCommand(click.Command):
     """A command whose path options are added when it is called, since that loads all targets."""
 
@@ -226,13 +248,22 @@ class TargetsCommand(click.Command):
             for each in (self._paths if isinstance(declared, PathOptions) else [declared])
         ]
 
+    @override
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        options = (each for each in self.get_params(ctx) if isinstance(each, PathOptionOfTargets))
+        records = [record for option in options for record in option.help_records(ctx)]
+        if records:
+            with formatter.section("Options of targets"):
+                formatter.write_dl(records)
+
     @cached_property
     def _paths(self) -> list[click.Option]:
         from fuzz.targets import registry
 
         problems = list(registry().problems)
         own = {name for each in self.params for name in each.opts}
-        options = []
+        options: list[click.Option] = []
         for name, declared in sorted(registry().path_options.items()):
             if f"--{name}" in own:
                 problems.append(
@@ -241,14 +272,13 @@ class TargetsCommand(click.Command):
                 )
                 continue
             parameter = PATH_PARAMETER + name.replace("-", "_")
-            help_text = " ".join(each.help for each in declared)
             choices = declared[0].choices
             options.append(
-                click.Option(
+                PathOptionOfTargets(
                     [f"--{name}", parameter],
+                    [each.help for each in declared],
                     metavar=None if choices else "PATH",
                     type=click.Choice(choices) if choices else PATH,
-                    help=help_text,
                 )
             )
         for problem in problems:

@@ -488,6 +488,18 @@ def test_each_command_has_help_without_defaults_in_parentheses(
     assert "default: (" not in " ".join(text.split())
 
 
+@pytest.mark.parametrize("command", ["run", "targets"])
+def test_an_option_that_targets_share_has_a_line_for_each_meaning(
+    command: str, printed: Printed
+) -> None:
+    own, _, of_targets = printed(command, "--help").partition("Options of targets:\n")
+    assert "\n  --library PATH" not in own
+    meanings = re.findall(r"^  --library PATH +(\S.*)$", of_targets, re.MULTILINE)
+    assert [each[:22] for each in meanings] == [
+        *("The library of gperfto", "The library of jemallo", "The program that has t")
+    ]
+
+
 def test_the_help_lists_the_commands(printed: Printed) -> None:
     text = printed("--help")
     assert [command for command in COMMANDS if command not in text] == []
