@@ -60,6 +60,7 @@ def test_a_step_has_the_exit_code_of_its_command(step: Step, code: str, shown: s
     assert f"exit code {shown}" in ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("minutes", "exceeds"), [("0", True), ("60", False)])
 def test_a_step_that_takes_more_than_its_minutes_says_so(
     step: Step, minutes: str, exceeds: bool
@@ -69,6 +70,7 @@ def test_a_step_that_takes_more_than_its_minutes_says_so(
     assert ("TOO LONG" in step(None).stdout) == exceeds
 
 
+@pytest.mark.slow
 def test_the_table_has_the_processor_time_of_all_processes_of_a_step(step: Step) -> None:
     busy = "import time\nwhile time.process_time() < 1: pass"
     step(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])")
@@ -116,6 +118,7 @@ def test_each_part_of_the_night_is_run_by_the_workflow_and_listed(place: str) ->
     assert sorted({*named}) == parts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "planned"), [(None, "20 7"), ("1000", "100 1007")])
 def test_the_night_has_whole_sessions_and_seeds_of_its_own(seed: str | None, planned: str) -> None:
     environment = {name: os.environ[name] for name in os.environ.keys() - {"GCFUZZ_NIGHT_SEED"}}

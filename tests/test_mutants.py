@@ -45,6 +45,7 @@ def test_every_module_is_mutated_that_sessions_judge() -> None:
     assert modules - TARGETS.keys() == NOT_MUTATED
 
 
+@pytest.mark.slow
 def test_each_mutant_has_a_name_of_its_own(names: list[str]) -> None:
     assert len(set(names)) == len(names)
 

@@ -17,11 +17,13 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_page_s_target_passes_its_check(project: Path) -> None:
     (command,) = re.findall(r"^gcfuzz (check .*)$", PAGE, re.MULTILINE)
     assert ran_module(project, "fuzz", *command.split()).returncode == CLEAN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["random", pytest.param("stateful", marks=pytest.mark.slow)])
 def test_a_session_on_the_page_s_target_is_clean(project: Path, engine: str) -> None:
     (command,) = re.findall(r"^gcfuzz (run .*) --time 10s$", PAGE, re.MULTILINE)
@@ -29,6 +31,7 @@ def test_a_session_on_the_page_s_target_is_clean(project: Path, engine: str) -> 
     assert ran_module(project, "fuzz", *command.split(), *options).returncode == CLEAN
 
 
+@pytest.mark.slow
 def test_the_mistake_that_the_page_suggests_is_found(project: Path) -> None:
     broken = TARGET.replace("counted_bytes > self", "counted_bytes >= self")
     assert broken != TARGET

@@ -67,6 +67,7 @@ def unlimited(code: str) -> Iterator[str]:
                 yield ast.unparse(node)
 
 
+@pytest.mark.slow
 def test_each_wait_has_a_limit() -> None:
     found = {
         str(path.relative_to(HERE)): [*unlimited(path.read_text("utf-8"))]

@@ -115,6 +115,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_project_may_have_its_own_folder_fuzz(project: Project) -> None:
     (project.folder / "fuzz").mkdir()
     (project.folder / "fuzz" / "__init__.py").touch()
@@ -126,6 +127,7 @@ def test_a_project_may_have_its_own_folder_fuzz(project: Project) -> None:
     assert ran.returncode == PASSED, ran.stdout
 
 
+@pytest.mark.slow
 def test_pytest_has_the_plugin(project: Project) -> None:
     ran = project.test("--help")
     assert "--gcfuzz-time=TIME" in ran.stdout

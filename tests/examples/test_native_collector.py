@@ -56,7 +56,7 @@ def test_a_session_on_the_sanitized_collector_is_clean(
 def test_a_bug_in_the_collector_is_found_by_its_oracle(
     build: Build, session: Session, bug: str
 ) -> None:
-    code, failures = session(build(bug))
+    code, failures = session(build(bug), "--actions", "5000")
     assert code == MISMATCH
     assert FOUND_BY[bug] in {failure["failure"]["oracle"] for failure in failures}
 

@@ -300,6 +300,7 @@ def test_what_is_begun_often_loads_nothing_that_it_does_not_need(
     assert loaded & (RARE | needless) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="workers are forked on Linux only")
 def test_a_worker_of_a_session_imports_nothing_that_its_parent_has(
     tmp_path: Path, unmeasured: dict[str, str]

@@ -267,6 +267,7 @@ def test_the_reference_behind_a_pipe_answers_byte_for_byte_the_same(
     assert len(answers) > 200
 
 
+@pytest.mark.slow
 def test_recordings_behind_a_pipe_and_in_this_process_are_the_same_file(
     trace: Path, tmp_path: Path
 ) -> None:

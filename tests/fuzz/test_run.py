@@ -256,6 +256,7 @@ def bytes_held(actions: Sequence[Action], keeps_answers: bool) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_run_keeps_little_of_each_answer_however_large_the_heap() -> None:
     actions = [*[AllocateNode(0)] * 200, *[CollectMinor(), WriteNumber(0, 7)] * 100]
     without, with_answers = (bytes_held(actions, keeps_answers=each) for each in (False, True))

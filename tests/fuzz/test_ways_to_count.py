@@ -50,6 +50,7 @@ def section_of(by: str) -> str:
     return section
 
 
+@pytest.mark.slow
 def test_no_other_part_reads_a_key_of_one_way() -> None:
     """Above all not the base class of the clocks."""
     shared = {field.name for field in attrs.fields(SamplingRule)} | OF_OBJECTS
@@ -59,6 +60,7 @@ def test_no_other_part_reads_a_key_of_one_way() -> None:
     assert {path: names for path, names in read.items() if names} == {}
 
 
+@pytest.mark.slow
 def test_no_other_part_names_the_class_of_one_way() -> None:
     classes = {way.__name__ for way in WAYS.values() if way is not Bytes}
     for path in set(GENERIC) - {RULES / "__init__.py"}:

@@ -69,6 +69,7 @@ def without_end() -> Scenario:
 # Actions.
 
 
+@pytest.mark.slow
 def test_every_drawn_action_is_legal(draws: list[Drawn]) -> None:
     assert [draw for draw in draws if draw.problem] == []
 
@@ -268,6 +269,7 @@ def test_a_scenario_draws_from_the_situation_after_an_interruption(
     assert draw_from_scenario(situation, simplest) == do.AllocateNode(3)
 
 
+@pytest.mark.slow
 def test_actions_are_legal_however_often_scenarios_are_interrupted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -325,6 +327,7 @@ def configurations() -> list[dict[str, int]]:
     return [draw_configuration(SETTINGS, RandomChoices(str(seed))) for seed in seeds]
 
 
+@pytest.mark.slow
 def test_drawn_configurations_are_legal(configurations: list[dict[str, int]]) -> None:
     assert [each for each in configurations if problem_of_configuration(each, SETTINGS)] == []
 

@@ -513,6 +513,7 @@ def test_the_rules_are_those_of_the_actions_that_the_target_carries_out(contract
 # Sources.
 
 
+@pytest.mark.slow
 @given(st.integers(1, 10**6), st.integers(0, 10**6), st.integers())
 def test_a_number_by_octaves_lies_within_its_bounds(minimum: int, more: int, seed: int) -> None:
     number = RandomChoices(str(seed)).log_between(minimum, minimum + more)

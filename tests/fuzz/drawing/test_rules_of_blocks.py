@@ -84,6 +84,7 @@ def rule_of(action: type[Action]) -> Rule:
     return next(rule for rule in RULES if rule.action is action)
 
 
+@pytest.mark.slow
 def test_every_action_that_is_drawn_is_legal(draws: list[Drawn]) -> None:
     assert [draw for draw in draws if draw.problem] == []
 

@@ -430,6 +430,7 @@ def test_each_fact_is_brought_about_or_left_out(action: str) -> None:
     assert action in names
 
 
+@pytest.mark.slow
 def test_facts_of_objects_that_are_gone_are_left_out() -> None:
     for number in range(SOURCES):
         source, run = RandomChoices(f"gone/{number}"), run_on_reference()

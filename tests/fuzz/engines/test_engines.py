@@ -264,6 +264,7 @@ def test_a_bug_that_only_a_second_run_shows_is_found(
     assert [failure.oracle for failure in done.failures] == ["transparency"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make_engine", "number"), [(RandomEngine, 32), (StatefulEngine, 3)], ids=["random", "stateful"]
 )
@@ -369,6 +370,7 @@ def watched(is_wrong: Callable[[Action], bool]) -> tuple[type[TraceStateMachine]
     return WatchedMachine, traces
 
 
+@pytest.mark.slow
 def test_the_state_machine_draws_from_scenarios_and_by_rules() -> None:
     machine, traces = watched(lambda action: False)
     run_machine(machine, Phase.generate)

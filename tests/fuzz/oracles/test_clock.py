@@ -297,6 +297,7 @@ rules_before_one_byte = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(rules | rules_before_one_byte, sizes)
 def test_a_clock_agrees_with_looking_at_each_byte(rule: SamplingRule, sizes: list[int]) -> None:
     clock = clocks_by(rule)[0]
@@ -465,6 +466,7 @@ def context_byte_by_byte(sizes: list[int], context_bytes: int) -> list[list[int]
     return answers
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 200), max_size=20), st.integers(1, 300))
 def test_a_clock_in_contexts_agrees_with_looking_at_each_byte(
     sizes: list[int], context_bytes: int

@@ -321,6 +321,7 @@ def test_a_weight_stands_for_what_tcmalloc_makes_of_it(blocks: Contract) -> None
     judge.profile((size_bytes + 32 // 2) // 32, size_bytes)
 
 
+@pytest.mark.slow
 def test_on_average_weights_stand_for_all_that_was_allocated(blocks: Contract) -> None:
     judge = Judge(by_weight(blocks))
     judge.follow(EnableSampling(64))
@@ -386,6 +387,7 @@ def test_of_one_kind_each_size_is_judged_by_itself(chance: Judge) -> None:
     assert "of every string of 40 bytes" in mismatch.why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_allocation", ["all", "one"])
 def test_a_sampler_that_is_right_is_not_blamed(contract: Contract, per_allocation: str) -> None:
     """Each byte is sampled with one chance in a period, in 25 traces of 400 objects.

@@ -552,6 +552,7 @@ rules = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # It never changes.
 @given(
     rule=rules, period_bytes=st.integers(1, 200), lengths=st.lists(st.integers(0, 100), max_size=12)

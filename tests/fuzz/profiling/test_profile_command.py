@@ -141,6 +141,7 @@ def test_a_trace_can_be_sampled_with_another_period(profiled: Profiled) -> None:
     }
 
 
+@pytest.mark.slow
 def test_every_trace_of_the_corpus_that_samples_a_heap_leaves_a_recording(
     profiled: Profiled,
 ) -> None:

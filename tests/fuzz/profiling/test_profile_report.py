@@ -78,6 +78,7 @@ def test_without_a_terminal_lines_show_the_progress(
     assert shares[-1] >= 90
 
 
+@pytest.mark.slow
 def test_no_line_is_printed_before_its_time(
     source: ProgramSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +86,7 @@ def test_no_line_is_printed_before_its_time(
     assert shown(source, tmp_path / "out.jsonl", terminal=False) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("live_seconds", "lines"), [(math.inf, 1), (0, 10)])
 def test_a_live_line_is_drawn_at_once_and_then_redrawn(
     source: ProgramSource,

@@ -129,6 +129,7 @@ def test_the_shadow_follows_it(shadow: Shadow) -> None:
     assert (near.age, far.age) == (Age.DEAD, Age.OLD)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ruled")
 def test_it_is_drawn_and_every_oracle_knows_what_it_does() -> None:
     target, probes = NearTarget(), ProbeCounter()

@@ -106,6 +106,7 @@ def refused(text: str) -> Iterator[str]:
             yield f"{error.message}: {line}"
 
 
+@pytest.mark.slow
 def test_it_is_a_json_schema() -> None:
     Draft202012Validator.check_schema(schema())
 

@@ -74,6 +74,7 @@ def problem_of(text: str) -> str:
 # What is written reads back the same.
 
 
+@pytest.mark.slow
 @given(actions)
 def test_an_action_reads_back_the_same(action: Action) -> None:
     assert action_from_data(json.loads(to_line(action_to_data(action)))) == action
@@ -291,6 +292,7 @@ def test_more_lines_than_a_trace_may_have_are_bad_input(monkeypatch: pytest.Monk
     assert problem_of(HEADER + 2 * '{"do": "collect_minor"}\n').startswith("some.jsonl: more than")
 
 
+@pytest.mark.slow
 @given(texts)
 @example("0\n")
 def test_any_text_after_a_header_is_read_or_is_bad_input(text: str) -> None:

@@ -117,6 +117,7 @@ def find(cases: Cases, plan: Plan, chunks: Iterable[Chunk]) -> None:
         cases.found(corpus.save_found(plan.origin(chunk.index), FAILURE, chunk.index))
 
 
+@pytest.mark.slow
 def test_one_failure_of_a_case_is_held_behind_a_chunk_that_takes_long(plan: Plan) -> None:
     cases = Cases(plan, lambda _: None, None)
     first, *others = (search.chunk for search in searches(cases))
@@ -154,6 +155,7 @@ def test_a_trace_in_which_two_failures_end_keeps_its_file(plan: Plan) -> None:
     assert found.path.exists()
 
 
+@pytest.mark.slow
 def test_chunks_behind_a_reduction_that_takes_long_are_held_as_their_sum(plan: Plan) -> None:
     cases = Cases(plan, lambda _: None, None)
     first, *others = (search.chunk for search in searches(cases))

@@ -98,6 +98,7 @@ def test_the_size_of_chunks_is_part_of_the_plan() -> None:
     assert attrs.evolve(PLAN, chunk_actions=65_536).key != PLAN.key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "actions"), [((), 131_072), (("--chunk-actions", "70"), 70)])
 def test_a_target_has_a_default_size_of_chunks(
     options: tuple[str, ...], actions: int, tmp_path: Path

@@ -273,6 +273,7 @@ def plan(tmp_path: Path) -> Iterator[Plan]:
     dask_tasks.end_processes(made.token)
 
 
+@pytest.mark.slow
 def test_a_task_runs_in_a_process_of_its_own_and_reports_its_answers(plan: Plan) -> None:
     reported: list[tuple[int, Message]] = []
     *failures, end = run_task(plan, Search(plan.chunk(9)), lambda *each: reported.append(each))
@@ -286,6 +287,7 @@ def test_a_task_runs_in_a_process_of_its_own_and_reports_its_answers(plan: Plan)
     assert list(plan.corpus.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_loses_its_task_and_the_next_one_has_another(plan: Plan) -> None:
     def kill(_: int, __: Message) -> None:
         [process] = processes()
@@ -296,6 +298,7 @@ def test_a_process_that_dies_loses_its_task_and_the_next_one_has_another(plan: P
     assert isinstance(run_task(plan, Search(plan.chunk(1)))[-1], Searched)
 
 
+@pytest.mark.slow
 def test_a_process_that_ended_without_a_task_is_replaced(plan: Plan) -> None:
     run_task(plan, Search(plan.chunk(0)))
     [process] = processes()
@@ -311,6 +314,7 @@ def test_a_process_without_messages_ends(monkeypatch: pytest.MonkeyPatch) -> Non
         waited_for(connection.recv, "the end")
 
 
+@pytest.mark.slow
 def test_a_program_gets_the_environment_of_the_worker(plan: Plan, tmp_path: Path) -> None:
     program, seen = tmp_path / "program", tmp_path / "seen"
     serve = f"exec {sys.executable} -m fuzz.targets reference"
@@ -321,6 +325,7 @@ def test_a_program_gets_the_environment_of_the_worker(plan: Plan, tmp_path: Path
     assert set(seen.read_text().splitlines()) == {os.environ.get("PYTHONPATH", "")}
 
 
+@pytest.mark.slow
 def test_a_search_that_is_cut_off_has_its_failures(plan: Plan) -> None:
     with ThreadPoolExecutor() as threads:
         answers = threads.submit(run_task, plan, Search(Chunk(0, 10**6)))
@@ -370,11 +375,13 @@ def test_a_message_that_is_not_plain_data_is_not_unpickled() -> None:
         plain_message(pickle.dumps(Harmful()))
 
 
+@pytest.mark.slow
 def test_all_that_a_worker_sends_is_plain_data(plan: Plan) -> None:
     answers = run_task(plan, Search(plan.chunk(9)))
     assert [plain_message(packed(each)) for each in answers] == answers
 
 
+@pytest.mark.slow
 def test_a_problem_is_plain_data_also_where_dask_keeps_tracebacks() -> None:
     import_module("distributed")
     with pytest.raises(BadInputError) as raised:
@@ -383,6 +390,7 @@ def test_a_problem_is_plain_data_also_where_dask_keeps_tracebacks() -> None:
     assert (type(problem), str(problem)) == (BadInputError, "a problem")
 
 
+@pytest.mark.slow
 def test_the_end_of_a_session_leaves_another_s_processes(plan: Plan) -> None:
     run_task(plan, Search(plan.chunk(0)))
     before = processes()

@@ -107,10 +107,12 @@ def test_a_failure_is_classified_by_where_it_passes(before: str, after: str, cha
     assert (found.change, found.kind) == (change, KIND)
 
 
+@pytest.mark.slow
 def test_equal_targets_have_no_difference(reference: Target) -> None:
     assert list(drawn(make_target("reference"), reference)) == []
 
 
+@pytest.mark.slow
 def test_equal_targets_with_a_bug_have_no_difference_but_fail(buggy: Target) -> None:
     found = list(drawn(make_target(f"reference+{BUG}"), buggy))
     assert {each.change for each in found} == {STILL_FAILS}
@@ -269,12 +271,14 @@ def test_the_old_target_gets_no_action_that_it_does_not_carry_out() -> None:
 # Drawn.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [BROKE, FIXED])
 def test_drawn_traces_find_what_a_change_did(change: str, reference: Target, buggy: Target) -> None:
     targets = (reference, buggy) if change == BROKE else (buggy, reference)
     assert {each.change for each in drawn(*targets)} == {change}
 
 
+@pytest.mark.slow
 def test_a_setting_is_left_out_if_its_value_is_not_allowed(reference: Target) -> None:
     def with_one_setting(contract: Contract) -> Contract:
         [nursery] = [each for each in contract.settings if each.name == "nursery_bytes"]

@@ -49,6 +49,7 @@ def _add_some(path: Path, first: int) -> None:
         history.add(path, [Triaged(FIRST, KNOWN.id, issue=f"https://example.com/{number}")])
 
 
+@pytest.mark.slow
 def test_processes_that_add_at_once_lose_no_line(tmp_path: Path) -> None:
     path = tmp_path / history.NAME
     writers = [Process(target=_add_some, args=(path, first)) for first in (0, 50)]

@@ -81,12 +81,14 @@ def test_every_reference_keeps_to_its_contract(name: str) -> None:
     assert (done.failures, done.untried, done.silent_fields) == ({}, [], [])
 
 
+@pytest.mark.slow
 def test_every_action_and_setting_is_tried(of_reference: Handshake) -> None:
     assert of_reference.tried == {*of_reference.contract.actions}
     assert {*of_reference.unpromised_actions} == {*ACTIONS} - of_reference.tried
     assert of_reference.values >= 2 * len(of_reference.contract.settings)
 
 
+@pytest.mark.slow
 def test_failures_are_reduced() -> None:
     failures = shake_hands(make_target("reference+sample-on-equality")).failures.values()
     assert {failure.oracle for failure in failures} == {"sampling"}

@@ -67,6 +67,7 @@ def failures_of(corpus: Path) -> list[Data]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [remove, spoil])
 def test_a_failure_whose_trace_is_gone_stays_when_its_session_is_resumed(
     harm: Callable[[Path], None], corpus: Path, capsys: pytest.CaptureFixture[str]
@@ -178,6 +179,7 @@ def test_a_file_that_is_not_a_record_is_not_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "s.json").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_second_session_of_the_same_seed_on_another_build_keeps_the_first_ones_failure(
     corpus: Path,
 ) -> None:

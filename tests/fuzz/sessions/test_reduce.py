@@ -182,6 +182,7 @@ def test_the_last_actions_are_tried_with_other_seeds(length: int) -> None:
     assert reduced_soon(target, 500, *STEPS, sampler_seed=9).actions == STEPS[-length:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", range(4))
 def test_each_action_but_the_last_is_left_out_with_other_seeds(gone: int) -> None:
     actions = (*STRINGS[:4], CheckHeap())
@@ -216,6 +217,7 @@ def test_slots_are_renumbered_where_an_allocation_is_removed(actions: tuple[Acti
     assert reduced(Planted(takes_identity_of_7), *actions).actions == SEVEN
 
 
+@pytest.mark.slow
 def test_the_slot_that_a_read_appended_is_renumbered() -> None:
     target = Planted(
         lambda heap: takes_identity_of_7(heap) and {Read, Free} <= {*map(type, heap.done)}
@@ -228,6 +230,7 @@ def test_the_slot_that_a_read_appended_is_renumbered() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_write_that_makes_a_later_one_legal_stays() -> None:
     target = Planted(
         lambda heap: isinstance(heap.last, CheckHeap) and Write(2, 0, None) in heap.done
@@ -238,6 +241,7 @@ def test_a_write_that_makes_a_later_one_legal_stays() -> None:
     assert reduced(target, *objects, Write(0, 0, 1), *needed).actions == (*objects, *needed)
 
 
+@pytest.mark.slow
 def test_a_destructor_that_does_not_matter_is_left_out() -> None:
     target = make_target(KNOWN_BUGS["pending-not-rooted"].target)
     dies = RegisterFinalizer(0, 0), Free(0), CollectFull(), CollectFull()
@@ -486,6 +490,7 @@ def test_a_contract_that_changes_ends_the_reduction(headers: int) -> None:
     assert reduce_failure(target, failure).identity == failure.identity
 
 
+@pytest.mark.slow
 def test_after_an_exhausted_action_the_slots_are_those_of_the_target() -> None:
     """If the string that is too large had a slot, the node would be in another one."""
     target = make_target("reference-exhaustion+exhaustion-drops-pending")

@@ -95,6 +95,7 @@ def test_an_interrupted_session_reports_it_and_its_workers_end_by_themselves(pla
     assert [worker.exitcode for worker in workers] == [0]
 
 
+@pytest.mark.slow
 def test_a_signal_that_was_ignored_before_stays_ignored(plan: Plan) -> None:
     def interrupt(event: Event) -> None:
         if isinstance(event, Progress):
@@ -107,6 +108,7 @@ def test_a_signal_that_was_ignored_before_stays_ignored(plan: Plan) -> None:
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 def test_with_another_thread_a_worker_is_not_a_fork(plan: Plan) -> None:
     over = threading.Event()
     thread = threading.Thread(target=over.wait, args=(PATIENCE_SECONDS,))
@@ -121,6 +123,7 @@ def test_with_another_thread_a_worker_is_not_a_fork(plan: Plan) -> None:
     assert worker.process.exitcode == 0
 
 
+@pytest.mark.slow
 def test_a_worker_that_does_not_stop_is_ended(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.sessions.session.STOP_SECONDS", 0.2)
     workers: list[psutil.Process] = []
@@ -138,6 +141,7 @@ def test_a_worker_that_does_not_stop_is_ended(plan: Plan, monkeypatch: pytest.Mo
     assert [worker for worker in workers if worker.is_running()] == []
 
 
+@pytest.mark.slow
 def test_a_reduced_trace_that_was_not_reported_is_removed(plan: Plan) -> None:
     unreported = Path(f"heap-error-free-00000000.{plan.token}-0.jsonl")
     others = Path("heap-error-free-00000000.0123456789ab-0.jsonl")
@@ -148,6 +152,7 @@ def test_a_reduced_trace_that_was_not_reported_is_removed(plan: Plan) -> None:
     assert {path.name for path in plan.corpus.glob("*.jsonl")} == {others.name, raw.name}
 
 
+@pytest.mark.slow
 def test_the_time_ends_a_wait_for_an_answer(
     plan: Plan, slow: Callable[[float], TargetOptions]
 ) -> None:
@@ -234,6 +239,7 @@ def test_a_failure_is_reported_when_it_is_found_and_in_its_file_before_the_end(
         assert saved.path.name.endswith(f"-{digest_of(read(saved.path))}.jsonl")
 
 
+@pytest.mark.slow
 def test_the_end_has_all_reported_failures_by_identity(events: list[Event]) -> None:
     end = events[-1]
     assert isinstance(end, Finished)
@@ -322,6 +328,7 @@ def test_each_worker_first_finds_its_canary(plan: Plan) -> None:
     assert finished.failures == ()
 
 
+@pytest.mark.slow
 def test_a_canary_that_is_not_found_is_a_bug_of_the_harness(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

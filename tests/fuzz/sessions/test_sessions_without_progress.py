@@ -80,6 +80,7 @@ def test_a_chunk_whose_traces_stay_empty_ends_with_the_reason(
         run_chunk(plan, plan.chunk(0), Full(), SessionTotals(), lambda _: None)
 
 
+@pytest.mark.slow
 def test_a_setting_that_leaves_nothing_to_allocate_is_one_line_of_bad_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,6 +97,7 @@ def test_a_contract_with_another_kind_of_row_is_found() -> None:
     assert failure.oracle == "contents"
 
 
+@pytest.mark.slow
 def test_what_no_action_compares_is_compared_at_the_end_of_a_trace() -> None:
     failure = failure_of("allocation", BLOCK, BLOCK)
     assert failure is not None

@@ -194,6 +194,7 @@ def test_an_event_may_be_earlier_than_its_predecessor() -> None:
 # One trace.
 
 
+@pytest.mark.slow
 def test_a_sample_is_taken_at_the_end_of_the_distance(target: FullTarget) -> None:
     [seed] = target.start({"sampler_seed": 3}).sampling.seeds
     offset = Dotnet(seed).draw(PERIOD)
@@ -303,6 +304,7 @@ def test_the_end_of_the_runtime_ends_the_program() -> None:
         DotnetDriver("dotnet", "true").start({})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("program")
 def test_the_users_environment_does_not_change_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOTNET_EnableDiagnostics", "0")
@@ -324,6 +326,7 @@ def test_the_program_ends_with_the_signal_of_the_runtime(program: str) -> None:
         assert driver.wait(PATIENCE_SECONDS) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_sampling_session_may_have_more_samples_than_its_socket_holds(program: str) -> None:
     """All lines come at once, so the samples are asked for once."""
     pair = '{"do": "allocate_string", "length": 7}\n{"do": "free", "root": 0}\n'

@@ -214,6 +214,7 @@ def test_a_destructor_is_called_when_neither_the_mutator_nor_a_finalizer_keeps_i
     assert finalized == [[7], [9], [], [8]]
 
 
+@pytest.mark.slow
 def test_ocaml_calls_the_last_registered_finalizer_first() -> None:
     """Also if another node refers to its node."""
     actions = [
@@ -248,6 +249,7 @@ def test_a_destructor_is_called_after_the_finalizer_and_then_the_object_is_dead(
     assert [answers[number].finalized for number in (5, 7, 9)] == [[5], [], [7]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stated", ["attached", "pairs"])
 @pytest.mark.parametrize(
     ("name", "right"), [("dotnet-finalizers", "attached"), ("ocaml-finalizers", "pairs")]
@@ -264,6 +266,7 @@ def test_a_value_is_attached_to_its_key_or_dies_with_the_ephemeron(
     assert (failure is None) == (stated == right)
 
 
+@pytest.mark.slow
 def test_a_dead_ephemeron_of_ocaml_keeps_its_value_until_a_full_collection() -> None:
     """The runtime's part of it lies outside the minor heap."""
     actions = [

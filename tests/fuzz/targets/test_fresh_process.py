@@ -111,6 +111,7 @@ def test_a_failure_that_needs_a_fresh_process_is_reduced_and_replayed_with_one(
     assert "2 passed, 1 failed" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", ["", "x"])
 def test_a_shorter_trace_that_fails_by_chance_in_a_new_process_is_not_taken(
     processes: str, tmp_path: Path

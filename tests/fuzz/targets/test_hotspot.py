@@ -374,6 +374,7 @@ def answers_of(java: Path, lines: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("collector", [SERIAL, G1])
 def test_a_driver_answers_to_the_end_of_its_input(collector: str, java: Path) -> None:
     header = Header(VERSION, "hotspot", {"threads": 2, "collector": COLLECTORS.index(collector)})
@@ -382,6 +383,7 @@ def test_a_driver_answers_to_the_end_of_its_input(collector: str, java: Path) ->
     assert [line for line in answers if "error" in line] == []
 
 
+@pytest.mark.slow
 def test_a_process_creates_one_machine(java: Path) -> None:
     answers = answers_of(java, '{"gcfuzz": 2}\n{"gcfuzz": 2, "config": {"collector": 1}}\n')
     assert "this process has a machine with other flags" in answers[1]
@@ -415,6 +417,7 @@ assert {*read} == (bounds if collector else set()), read
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("collector", EACH_COLLECTOR)
 def test_after_a_traces_start_only_the_bounds_of_buffers_are_read(
     collector: int, java: Path
@@ -727,6 +730,7 @@ def test_a_strong_weak_reference_is_found(java: Path) -> None:
     assert first_failure(make_target("process", TargetOptions(command)), 20_000) is not None
 
 
+@pytest.mark.slow
 def test_an_event_with_another_object_is_found(java: Path) -> None:
     """Both objects are equal, and the number of samples is right."""
     command = (sys.executable, str(MISTAKEN), "mislabelling", str(java / LIBRARY))
@@ -782,6 +786,7 @@ FINE_MISTAKES: dict[str, tuple[str, dict[str, Any] | tuple[str, Any]]] = {
 """The version, and keys of the contract or a patch of the oracle."""
 
 
+@pytest.mark.slow
 def test_the_library_has_the_table_of_logarithms(java: Path) -> None:
     """A session rarely sees its later digits. Some entries differ in the fifteenth one."""
     library, table = (java / LIBRARY).read_bytes(), Hotspot.TABLE

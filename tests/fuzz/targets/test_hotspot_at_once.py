@@ -41,6 +41,7 @@ def target(request: pytest.FixtureRequest) -> FullTarget:
     return full(make_target(AT_ONCE, TargetOptions(paths={"java": java_folder(request.param)})))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_machine_exits_with_0_after_threads_have_run_at_once(version: str) -> None:
     """Otherwise a process that serves one trace fails."""
@@ -82,6 +83,7 @@ def test_racing_threads_lose_steps_of_the_generator() -> None:
     assert int(ran.stdout) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("collector", EACH_COLLECTOR)
 def test_each_thread_keeps_its_objects_and_samples_only_while_sampling_is_on(
     collector: int, target: FullTarget
@@ -109,6 +111,7 @@ def test_an_event_with_another_object_or_thread_is_an_error(mistake: str) -> Non
     assert str(observations[1].error).startswith("JavaError: the event of a sample has another ")
 
 
+@pytest.mark.slow
 def test_a_failure_has_the_flags_of_the_machine(target: FullTarget) -> None:
     assert "-XX:+UseSerialGC" in target.start({}).started_with
 

@@ -152,6 +152,7 @@ size_t xallocx(void *block, size_t size, size_t extra, int flags) { return size;
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="apt install gcc")
 def test_a_build_without_profiling_ends_a_run_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -165,6 +166,7 @@ def test_a_build_without_profiling_ends_a_run_with_what_to_install(
     assert line.endswith(HOW_TO_INSTALL)
 
 
+@pytest.mark.slow
 def test_the_seed_of_a_new_thread_is_the_address_of_its_state(ask: Ask) -> None:
     script = """
 thread = ThreadPoolExecutor(max_workers=1)
@@ -176,6 +178,7 @@ answer = state.prng_state == jemalloc_step(addressof(state))
     assert ask(script) is True
 
 
+@pytest.mark.slow
 def test_the_oracle_draws_the_distance_of_a_seed(ask: Ask) -> None:
     source = random.Random(1)
     cases = [(source.getrandbits(64), lg_period) for lg_period in range(41) for _ in range(20)]
@@ -190,6 +193,7 @@ for seed, lg_period in data:
     assert ask(script, cases) == expected
 
 
+@pytest.mark.slow
 def test_the_hook_is_called_for_each_sample_of_the_state(ask: Ask) -> None:
     script = """
 jemalloc.reset(9)
@@ -203,6 +207,7 @@ for index in range(20000):
     assert ask(script) == [0, 20000]
 
 
+@pytest.mark.slow
 def test_a_block_has_the_size_of_its_class(ask: Ask) -> None:
     edges = [each + step for each in SIZE_CLASSES for step in (-1, 0, 1)][:-1]
     sizes = [*range(5000), *edges]
@@ -241,6 +246,7 @@ answer = [target.perform(action).error for action in (*actions, Malloc(1), Free(
 """
 
 
+@pytest.mark.slow
 def test_after_the_header_the_driver_needs_no_sampler(ask: Ask) -> None:
     assert ask(AFTER_THE_HEADER) == [None] * 7
 
@@ -423,6 +429,7 @@ def test_an_illegal_configuration_is_bad_input(
         target.start(settings)
 
 
+@pytest.mark.slow
 def test_the_reference_samples_the_same_blocks(target: Target) -> None:
     threads = target.start({}).threads
     source = random.Random(1)

@@ -62,6 +62,7 @@ def test_the_oldest_of_too_many_processes_is_ended(
     assert len({*psutil.Process().children()} - before) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["random", pytest.param("stateful", marks=pytest.mark.slow)])
 def test_chunks_share_processes(engine: str, target: FullTarget, tmp_path: Path) -> None:
     """Each trace is a failure, whose configuration has the setting of its process."""

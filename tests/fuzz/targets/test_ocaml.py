@@ -141,6 +141,7 @@ def test_each_action_passes(target: OcamlDriver) -> None:
     assert run_actions(full(target), {}, EACH_ACTION) is None
 
 
+@pytest.mark.slow
 def test_the_end_of_ocaml_is_an_error(program: tuple[str, str]) -> None:
     """At any moment, also while it forks: a copy of it must not answer."""
     for moment in range(100):

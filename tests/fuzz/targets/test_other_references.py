@@ -166,6 +166,7 @@ def test_only_a_sample_of_tcmalloc_has_a_weight(name: str, weights: list[int]) -
     assert last_of(name, Malloc(99), period_bytes=1).weights == weights
 
 
+@pytest.mark.slow
 def test_the_first_sample_is_drawn_with_the_period_of_the_header() -> None:
     wait = Jemalloc(3).draw(2**16)
     actions = [Malloc(8)] * -(-wait // 8)

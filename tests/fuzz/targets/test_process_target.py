@@ -375,6 +375,7 @@ def test_a_program_runs_while_actions_are_drawn(tmp_path: Path) -> None:
     assert target.perform(STRING).size == 9
 
 
+@pytest.mark.slow
 def test_the_random_engine_draws_ahead_the_same_actions() -> None:
     slices = []
     for _ in range(2):

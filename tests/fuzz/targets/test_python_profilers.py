@@ -254,6 +254,7 @@ def test_without_a_decompressor_the_error_says_what_to_install(
         make_target("ddtrace")
 
 
+@pytest.mark.slow
 def test_an_interpreter_that_cannot_run_the_profiler_is_bad_input() -> None:
     with pytest.raises(BadInputError, match="unknown cannot be run: no unknown"):
         Mutator(sys.executable, "unknown", (), {})

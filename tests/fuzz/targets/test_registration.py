@@ -194,6 +194,7 @@ def test_a_broken_registration_is_one_line_and_does_not_stop_other_targets(
     )
 
 
+@pytest.mark.slow
 def test_an_option_with_the_name_of_the_commands_own_is_left_out(counter: Site) -> None:
     module = REGISTRATION.replace("counter-file", "seed").replace('"counter"', '"seeded"')
     counter.install("seeds", "seeded = seeds:TARGETS", __init__=module)
@@ -203,6 +204,7 @@ def test_an_option_with_the_name_of_the_commands_own_is_left_out(counter: Site) 
     )
 
 
+@pytest.mark.slow
 def test_options_of_several_targets_need_a_name(site: Site) -> None:
     done = site.run("run", "--library", "libx.so", code=BAD_INPUT)
     assert done.stderr == (
@@ -231,6 +233,7 @@ def test_what_a_registration_names_exists() -> None:
                 assert callable(resolve_name(ast.literal_eval(node.args[0])))
 
 
+@pytest.mark.slow
 def test_no_other_module_names_a_target() -> None:
     """Generators of distances have names of systems, and so have contracts."""
     names = registry().targets.keys() - {REFERENCE, "process"}

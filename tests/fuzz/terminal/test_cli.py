@@ -172,6 +172,7 @@ def test_a_broken_trace_is_named_with_the_line(
 # The corpus.
 
 
+@pytest.mark.slow
 def test_by_default_failures_are_saved_in_a_folder_that_git_ignores() -> None:
     assert run_command_line(["run", "--actions", "500", "--seed", "1", *PLANTED]) == MISMATCH
     (folder,) = Path().iterdir()
@@ -180,6 +181,7 @@ def test_by_default_failures_are_saved_in_a_folder_that_git_ignores() -> None:
     assert [*folder.glob("*.jsonl")]
 
 
+@pytest.mark.slow
 def test_a_folder_that_the_user_named_or_created_gets_no_gitignore() -> None:
     Path("gcfuzz-failures").mkdir()
     for corpus in ([], ["--corpus", "mine"]):
@@ -190,6 +192,7 @@ def test_a_folder_that_the_user_named_or_created_gets_no_gitignore() -> None:
 # replay
 
 
+@pytest.mark.slow
 def test_the_shipped_traces_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, trace in shipped_traces().items():
         (tmp_path / name).write_text(dumps(trace))
@@ -336,6 +339,7 @@ def test_a_session_whose_self_check_fails_does_not_start(
     assert capsys.readouterr().err == f"gcfuzz: the harness is broken: {message}\n"
 
 
+@pytest.mark.slow
 def test_a_session_finds_the_first_trace_of_a_planted_bug(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -359,11 +363,13 @@ def test_a_self_check_distinguishes_a_broken_reference_from_a_broken_oracle(
 # The process.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "code"), [([], CLEAN), (PLANTED, MISMATCH)])
 def test_a_process_has_the_exit_code(options: list[str], code: int, failing: str) -> None:
     assert run_process("replay", failing, *options, capture_output=True).returncode == code
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_not_a_mismatch(failing: str) -> None:
     ours, theirs = os.pipe()
     os.close(ours)
@@ -379,6 +385,7 @@ def test_a_summary_on_a_full_disk_is_bad_input(complaint: Complaint) -> None:
     assert "/dev/full" in complaint("run", "--actions", "10", "--summary", "/dev/full")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

@@ -15,7 +15,7 @@ from fuzz.sessions.failure_history import KnownFailure, Triaged
 from fuzz.terminal.cli import run_command_line
 
 TARGET = "reference+one-sample-per-object"
-RUN = ["run", "--target", TARGET, "--seed", "1", "--actions", "3000"]
+RUN = ["run", "--target", TARGET, "--seed", "1", "--actions", "700"]
 
 
 @pytest.fixture
@@ -36,6 +36,7 @@ def ids_in(corpus: Path) -> set[str]:
     return {each.known.cause_id for each in history.read(corpus / history.NAME).lives().values()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [[], ["-x"]])
 def test_muted_failures_take_a_line_and_no_exit_code(
     stop: list[str], corpus: Path, capsys: pytest.CaptureFixture[str]
@@ -51,6 +52,7 @@ def test_muted_failures_take_a_line_and_no_exit_code(
     assert f"0 failures, and {count} known" in printed
 
 
+@pytest.mark.slow
 def test_known_mutes_for_one_session(corpus: Path) -> None:
     known = [word for each in ids_in(corpus) for word in ("--known", each)]
     assert run_command_line([*RUN, *known, "--corpus", str(corpus)]) == 0

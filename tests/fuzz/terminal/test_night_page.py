@@ -224,6 +224,7 @@ def test_only_the_first_causes_are_explained(
     assert len([*(corpus / "night").glob("*.html")]) == 1
 
 
+@pytest.mark.slow
 def test_a_thousand_failures_take_five_megabytes(tmp_path: Path) -> None:
     names = [f"{number}.jsonl" for number in range(EXPLAINED_MAX + 50)]
     failures = (failure(path=name, direction=name) for name in names)

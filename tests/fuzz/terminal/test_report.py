@@ -143,6 +143,7 @@ def printed_by(target: str, corpus: Path, *options: str) -> str:
     return printed.getvalue()
 
 
+@pytest.mark.slow
 def test_a_short_session_prints_no_probes(tmp_path: Path) -> None:
     printed = printed_by("reference", tmp_path)
     assert "20 actions" in printed
@@ -150,6 +151,7 @@ def test_a_short_session_prints_no_probes(tmp_path: Path) -> None:
     assert "probes" not in printed
 
 
+@pytest.mark.slow
 def test_a_session_that_a_failure_stopped_prints_no_probes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +161,7 @@ def test_a_session_that_a_failure_stopped_prints_no_probes(
     assert "probes" not in printed
 
 
+@pytest.mark.slow
 def test_missing_and_rare_probes_are_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

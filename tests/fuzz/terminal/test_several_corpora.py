@@ -174,6 +174,7 @@ def test_a_trace_with_a_name_that_no_file_can_have_is_missing(tmp_path: Path) ->
     assert "its trace is in none of the places that were read" in page
 
 
+@pytest.mark.slow
 def test_a_failure_that_a_second_session_did_not_find_again_is_open(tmp_path: Path) -> None:
     target = "reference+one-sample-per-object"
     arguments = ["--target", target, "--actions", "2000", "--seed", "3"]

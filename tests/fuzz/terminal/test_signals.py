@@ -57,6 +57,7 @@ def test_an_ignored_interrupt_stays_ignored(unmeasured: dict[str, str]) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_session_without_actions_is_inconclusive(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

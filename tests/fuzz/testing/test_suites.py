@@ -88,6 +88,7 @@ def suite(tmp_path: Path) -> Suite:
     return Suite(tmp_path / "corpus")
 
 
+@pytest.mark.slow
 def test_it_passes_for_the_reference(suite: Suite) -> None:
     assert suite.problem(lambda: make_target("reference"), max_examples=5) == ""
     assert not suite.folder.exists()

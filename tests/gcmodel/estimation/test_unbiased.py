@@ -155,6 +155,7 @@ def test_objects_and_bytes_of_a_type_are_unbiased(
     assert standard_errors_off([each.bytes for each in sums], size) < 4
 
 
+@pytest.mark.slow
 def test_the_variance_and_its_estimate_are_right(
     runs: list[list[Sample]], standard_errors_off: Off
 ) -> None:

@@ -138,6 +138,7 @@ def test_samples_by_time_are_forecast() -> None:
     assert more == 2000 * TIME_BYTES + STACKS_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_bytes", [100_000, 200_000, 1_000_000])
 def test_the_period_that_fits_is_the_shortest(max_bytes: int) -> None:
     cost = cost_of(lambda heap: allocate(heap, rounds=3000), repeat=10)

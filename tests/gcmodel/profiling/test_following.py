@@ -123,6 +123,7 @@ def counted_and_recorded(
     return exact, profile
 
 
+@pytest.mark.slow
 def test_lifetimes_live_and_peak_are_exact_if_every_word_is_sampled(recorded: Recorded) -> None:
     exact, profile = counted_and_recorded(recorded, WORD_BYTES, SMALL)
     lifetimes: Counter[int | None] = Counter()

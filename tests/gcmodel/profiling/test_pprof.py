@@ -45,6 +45,7 @@ def path(real: Profile, tmp_path: Path) -> Path:
     return tmp_path / "real.pb.gz"
 
 
+@pytest.mark.slow
 def test_pprof_prints_the_recorder_s_bytes(path: Path, counted: dict[str, int]) -> None:
     names = {"alloc": "alloc", "survived": "survived", "live": "inuse"}
     printed = {
@@ -54,12 +55,14 @@ def test_pprof_prints_the_recorder_s_bytes(path: Path, counted: dict[str, int]) 
     assert top(path)["leave_some"] == counted["alloc"]
 
 
+@pytest.mark.slow
 def test_pprof_prints_the_objects_that_samples_stand_for(real: Profile, path: Path) -> None:
     nodes = sum(each.weight_bytes / 32 for each in real.samples if each.type == "node")
     shown = top(path, "-sample_index=alloc_objects", "-tagfocus=type=node")
     assert shown["a program"] == round(nodes)
 
 
+@pytest.mark.slow
 def test_pprof_prints_the_bytes_of_each_line(real: Profile, path: Path, tmp_path: Path) -> None:
     write_collapsed(real, tmp_path / "collapsed")
     lines: Counter[str] = Counter()
@@ -70,6 +73,7 @@ def test_pprof_prints_the_bytes_of_each_line(real: Profile, path: Path, tmp_path
     assert lines.items() <= top(path, "-lines").items()
 
 
+@pytest.mark.slow
 def test_pprof_has_types_fates_lifetimes_and_places(real: Profile, path: Path) -> None:
     labels: Counter[str] = Counter()
     for each in real.samples:
@@ -80,6 +84,7 @@ def test_pprof_has_types_fates_lifetimes_and_places(real: Profile, path: Path) -
     assert {name: int(figure) for figure, name in rows} == labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [AFTER, AFTER_MOVED], ids=["in place", "all lines moved"])
 def test_pprof_subtracts_one_version_of_a_program_from_another(
     after: Program, recorded: Recorded, tmp_path: Path

@@ -52,6 +52,7 @@ def test_a_line_goes_from_the_program_to_the_type_and_its_fate(
     assert len(figures) == 4
 
 
+@pytest.mark.slow
 def test_the_lines_have_the_recorder_s_bytes(
     real: Profile, counted: dict[str, int], tmp_path: Path
 ) -> None:
@@ -93,6 +94,7 @@ def path(real: Profile, tmp_path: Path) -> Path:
     return tmp_path / "real.heap"
 
 
+@pytest.mark.slow
 @needs_jeprof
 def test_jeprof_prints_the_recorder_s_bytes(
     path: Path, real: Profile, counted: dict[str, int]
@@ -110,6 +112,7 @@ def test_jeprof_prints_the_recorder_s_bytes(
     assert total == sum(objects.values())
 
 
+@pytest.mark.slow
 @needs_jeprof
 def test_jeprof_shows_functions_and_fates_by_their_names(real: Profile, path: Path) -> None:
     frames = [attrs.evolve(real.frames[0], function="main.<locals>.<lambda>")]
@@ -128,6 +131,7 @@ def test_jeprof_reads_any_function_s_name(profile: Profile, tmp_path: Path) -> N
     assert total == profile.weight_bytes
 
 
+@pytest.mark.slow
 @needs_jeprof
 def test_jeprof_subtracts_one_version_of_a_program_from_another(
     recorded: Recorded, tmp_path: Path
@@ -150,6 +154,7 @@ def test_a_sample_that_is_not_judged_may_be_alive(profile: Profile, tmp_path: Pa
     assert dump.head.live.bytes == sum(each.weight_bytes for each in alive)
 
 
+@pytest.mark.slow
 def test_the_dump_and_the_firefox_file_have_the_same_live_bytes(
     real: Profile, path: Path, counted: dict[str, int]
 ) -> None:

@@ -17,6 +17,7 @@ def test_the_sieve_writes_the_primes_below_its_limit(heap: Heap, limit: int) -> 
     assert run_program(heap, SIEVE, limit) == primes_below(limit)
 
 
+@pytest.mark.slow
 def test_each_fibonacci_number_but_two_is_the_sum_of_the_two_before_it(heap: Heap) -> None:
     numbers = [run_program(heap, FIBONACCI, n)[0] for n in range(13)]
     sums = [a + b for a, b in itertools.pairwise(numbers[:-1])]
