@@ -108,7 +108,6 @@ def test_a_signal_that_was_ignored_before_stays_ignored(plan: Plan) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.slow
 def test_with_another_thread_a_worker_is_not_a_fork(plan: Plan) -> None:
     over = threading.Event()
     thread = threading.Thread(target=over.wait, args=(PATIENCE_SECONDS,))
@@ -328,7 +327,6 @@ def test_each_worker_first_finds_its_canary(plan: Plan) -> None:
     assert finished.failures == ()
 
 
-@pytest.mark.slow
 def test_a_canary_that_is_not_found_is_a_bug_of_the_harness(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

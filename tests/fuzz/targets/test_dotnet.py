@@ -304,7 +304,6 @@ def test_the_end_of_the_runtime_ends_the_program() -> None:
         DotnetDriver("dotnet", "true").start({})
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("program")
 def test_the_users_environment_does_not_change_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOTNET_EnableDiagnostics", "0")

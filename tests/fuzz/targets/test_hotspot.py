@@ -374,7 +374,6 @@ def answers_of(java: Path, lines: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("collector", [SERIAL, G1])
 def test_a_driver_answers_to_the_end_of_its_input(collector: str, java: Path) -> None:
     header = Header(VERSION, "hotspot", {"threads": 2, "collector": COLLECTORS.index(collector)})
@@ -808,8 +807,8 @@ def test_a_session_with_the_default_settings_finds_a_mistake(
         monkeypatch.setattr(*change)
     # A seed draws the settings of eight processes. Some mistakes show with half of all settings.
     # The seeds of started threads are random: 4,000 actions find "charges" in 3 of 15 sessions,
-    # 20,000 in 13, so a fifth of the length would fail by chance.
-    assert any(first_failure(target, 20_000, str(seed)) for seed in range(1, 6))
+    # 20,000 in 13, so a fifth of the length would fail by chance. The seed 3 finds most by itself.
+    assert any(first_failure(target, 20_000, str(seed)) for seed in (3, 2, 4, 1, 5))
 
 
 @pytest.mark.slow

@@ -41,7 +41,6 @@ def target(request: pytest.FixtureRequest) -> FullTarget:
     return full(make_target(AT_ONCE, TargetOptions(paths={"java": java_folder(request.param)})))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_machine_exits_with_0_after_threads_have_run_at_once(version: str) -> None:
     """Otherwise a process that serves one trace fails."""

@@ -59,7 +59,6 @@ def replay(target: str) -> int:
     return run_command_line(["replay", *files, "--target", target])
 
 
-@pytest.mark.slow
 def test_what_broke_is_a_failure_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(RIGHT, WRONG, "-x") == MISMATCH
     printed = capsys.readouterr().out

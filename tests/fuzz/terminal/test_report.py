@@ -161,7 +161,6 @@ def test_a_session_that_a_failure_stopped_prints_no_probes(
     assert "probes" not in printed
 
 
-@pytest.mark.slow
 def test_missing_and_rare_probes_are_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,7 +76,9 @@ class Freed:
 
 keep_interrupts()
 Freed()
-time.sleep(600)
+# Python sleeps through a signal that comes just before the call, so no sleep is long.
+for _ in range(6000):
+    time.sleep(0.1)
 """
 
 

@@ -173,7 +173,6 @@ def test_an_output_that_cannot_be_written_is_bad_input_in_one_line(
     assert ran_by_a_shell(tmp_path, command) == (BAD_INPUT, complaint_of(why))
 
 
-@pytest.mark.slow
 def test_a_closed_error_output_changes_nothing(tmp_path: Path) -> None:
     assert ran_by_a_shell(tmp_path, "replay passing.jsonl 2>&-")[0] == CLEAN
     assert ran_by_a_shell(tmp_path, "replay missing.jsonl 2>&-")[0] == BAD_INPUT
