@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
 MESSAGE_MAX = 1000
 PLAIN_SECONDS = 10.0
@@ -54,6 +55,11 @@ def shell_word(argument: str) -> str:
     if argument.isprintable():
         return shlex.quote(argument)
     return f"$'{''.join(map(_quoted, argument))}'"
+
+
+def path_argument(path: Path) -> str:
+    """A path as an argument of a command, which would take `-name` for an option."""
+    return f"./{path}" if str(path).startswith("-") else str(path)
 
 
 def _quoted(character: str) -> str:

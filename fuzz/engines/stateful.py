@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import MappingProxyType
 from typing import ClassVar
 from unittest import SkipTest
@@ -331,9 +332,21 @@ def session_settings(steps: int) -> settings:
 
 
 def _database_at(address: str, target: str) -> ExampleDatabase:
-    """The examples of a target, at `redis://host` or in a folder."""
-    if not address.startswith(("redis://", "rediss://")):
-        return DirectoryBasedExampleDatabase(Path(address) / target)
+    """The examples of a target, at `redis://host` or in a folder.
+
+    Hypothesis says nothing if a folder keeps no example. Raises OSError or ValueError.
+    """
+    if address.startswith(("redis://", "rediss://")):
+        return _redis_at(address, target)
+    if not address or "://" in address:
+        raise ValueError("it is neither")
+    folder = Path(address) / target
+    folder.mkdir(parents=True, exist_ok=True)
+    TemporaryFile(dir=folder).close()
+    return DirectoryBasedExampleDatabase(folder)
+
+
+def _redis_at(address: str, target: str) -> ExampleDatabase:
     from hypothesis.extra.redis import RedisExampleDatabase  # noqa: PLC0415 - an extra
     from redis import Redis, RedisError  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
 

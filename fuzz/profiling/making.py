@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fuzz.files import reading, writing
-from fuzz.plain import shell_words
+from fuzz.plain import path_argument, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
 from fuzz.profiling import screen
 from fuzz.profiling.choice import Profiled
@@ -99,7 +99,7 @@ def _record(profiled: Profiled, cost: Cost, path: Path, max_bytes: int, listener
     except BadInputError as problem:
         raise BadInputError(f"{problem}; what was recorded before that is in {path}") from problem
     if writer.stopped_by is not None:
-        command = shell_words(["gcfuzz", "profile", str(path), "-o", "FILE"])
+        command = shell_words(["gcfuzz", "profile", path_argument(path), "-o", "FILE"])
         raise BadInputError(
             f"{path}: {writer.stopped_by}; the recording ends there, and `{command}` shows it"
         )

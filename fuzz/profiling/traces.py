@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, repeat
+from pathlib import Path
 from typing import ClassVar
 
 import attrs
 
 from fuzz.oracles.transparency import TransparencyOracle
+from fuzz.plain import path_argument, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import NAMES, EnableSampling
 from fuzz.protocol.trace import Trace
@@ -130,9 +132,11 @@ class TraceSource:
         target.make_heap = make_heap
         for step in replay_steps(target, self.trace, self.name):
             if step.failure is not None:
+                path = path_argument(Path(self.name))
+                command = shell_words(["gcfuzz", "explain", path, "--target", target.name])
                 raise BadInputError(
                     f"{self.name}: fails on {target.name} in action {step.number}; "
-                    f"`gcfuzz explain {self.name} --target {target.name}` shows it"
+                    f"`{command}` shows it"
                 )
             yield step
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime
 
+from fuzz.plain import path_argument, shell_words
 from fuzz.problems import BadInputError
 from fuzz.sessions import failure_history
 from fuzz.sessions.causes import cause_of
@@ -29,9 +30,9 @@ class KnownFailures:
         lives = self._history.lives().values()
         every = {each for life in lives for each in life.known.ids}
         if unknown := sorted(self._ids - every):
+            command = shell_words(["gcfuzz", "triage", path_argument(plan.corpus)])
             raise BadInputError(
-                f"--known {unknown[0]}: {path} has no such failure; `gcfuzz triage {plan.corpus}` "
-                "lists them"
+                f"--known {unknown[0]}: {path} has no such failure; `{command}` lists them"
             )
         mine = [
             each

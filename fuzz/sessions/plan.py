@@ -21,6 +21,7 @@ from fuzz.drawing.rules import Situation
 from fuzz.engines.engine import Engine, Tally
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench
+from fuzz.plain import shell_word
 from fuzz.problems import BadInputError
 from fuzz.protocol.target import Target, contract_of
 from fuzz.sessions.compare import Before, Pair
@@ -207,4 +208,8 @@ def make_engine(
     except ImportError as problem:
         raise BadInputError(f"{database} needs redis: pip install 'hypothesis[redis]'") from problem
     except (OSError, ValueError) as problem:
-        raise BadInputError(f"{database}: {problem}") from problem
+        why = getattr(problem, "strerror", None) or problem
+        raise BadInputError(
+            f"--database {shell_word(database or '')}: cannot keep examples: {why}; name a folder "
+            "that can be written, or redis://host"
+        ) from problem

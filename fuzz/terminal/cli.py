@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fuzz.files import FAILURES_FOLDER
-from fuzz.plain import counted, plain, shell_words
+from fuzz.plain import counted, path_argument, plain, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError, notes_of
 from fuzz.terminal.addresses import PathOrAddress, uploading, with_addresses
 from fuzz.terminal.standard_streams import Screen, in_columns, lost_output
@@ -514,8 +514,9 @@ def _print_where_it_fails(path: Path, passed: str, kills: tuple[str, ...]) -> No
 
     for bug in kills:
         if bug in KNOWN_BUGS and KNOWN_BUGS[bug].target != passed:
-            command = ["gcfuzz", "explain", str(path), "--target", KNOWN_BUGS[bug].target]
-            Screen().print(f"passes here; `{shell_words(command)}` shows the failure")
+            target = KNOWN_BUGS[bug].target
+            command = shell_words(["gcfuzz", "explain", path_argument(path), "--target", target])
+            Screen().print(f"passes here; `{command}` shows the failure")
 
 
 def _check_other(output: Path, trace: Path) -> None:
@@ -823,9 +824,8 @@ def triage_command(  # noqa: PLR0913 - the options of the command
     lives = history.read(path).lives()
     known = {each for life in lives.values() for each in life.known.ids}
     if unknown := [each for each in ids if each not in known]:
-        raise BadInputError(
-            f"{path}: has no failure {unknown[0]}; `gcfuzz triage {place}` lists them"
-        )
+        command = shell_words(["gcfuzz", "triage", path_argument(place)])
+        raise BadInputError(f"{path}: has no failure {unknown[0]}; `{command}` lists them")
     is_known = bool(mute_until or flaky or issue)
     if ids and not is_known:
         raise BadInputError("what is known of it? Give --mute-until, --flaky or --issue")

@@ -20,7 +20,7 @@ import jinja2
 from markupsafe import Markup
 
 from fuzz.files import write_text, writing
-from fuzz.plain import LINE_MAX, counted, is_url, plain, shell_words
+from fuzz.plain import LINE_MAX, counted, is_url, path_argument, plain, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
@@ -113,7 +113,7 @@ def _actions(trace: Trace, href: str, arguments: Iterable[str]) -> dict[str, Any
     left_out = max(0, len(trace.actions) - ACTIONS_MAX)
     return {
         "trace": href,
-        "command": shell_words(["gcfuzz", "replay", href, *arguments]),
+        "command": shell_words(["gcfuzz", "replay", path_argument(Path(href)), *arguments]),
         "actions": [describe_action(action) for action in trace.actions[left_out:]],
         "first": left_out + 1,
         "left_out": counted(left_out, "action") if left_out else "",

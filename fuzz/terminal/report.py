@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from fuzz.plain import counted, shell_word
+from fuzz.plain import counted, path_argument, shell_word
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import ACTIONS, NAMES, Action
@@ -93,7 +93,7 @@ def replay_command(
 ) -> tuple[str, ...]:
     """The arguments, quoted for a shell, that replay a trace on its own target or on another."""
     target_arguments = [] if target is None else ["--target", target]
-    arguments = ["gcfuzz", how, str(path), *target_arguments, *options.arguments]
+    arguments = ["gcfuzz", how, path_argument(path), *target_arguments, *options.arguments]
     return tuple(map(shell_word, arguments))
 
 

@@ -181,7 +181,7 @@ def print_available(console: Console, paths: TargetOptions) -> None:
             continue
         try:
             table.add_row(each.name, _version_of(each, paths))
-        except BadInputError as problem:
+        except (BadInputError, OSError) as problem:  # The other rows are right.
             table.add_row(each.name, Text("none", "red"), str(problem))
     console.print(table)
 

@@ -68,8 +68,8 @@ HARNESS = {
     "fuzz.targets.v8": "problems targets",
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol protocol.counting targets targets.bugs",
-    "fuzz.sessions": "cancellation drawing engines files mutator oracles problems protocol replay "
-    "run targets targets.bugs targets.process targets.references version descriptions",
+    "fuzz.sessions": "cancellation drawing engines files mutator oracles plain problems protocol "
+    "replay run targets targets.bugs targets.process targets.references version descriptions",
     "fuzz.profiling": "files oracles plain problems protocol replay targets targets.references",
     "fuzz.terminal": "drawing files mutator plain problems profiling protocol replay run "
     "sessions targets targets.bugs targets.references version descriptions",

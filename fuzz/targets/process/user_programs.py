@@ -9,7 +9,8 @@ import fcntl
 import hashlib
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -64,26 +65,50 @@ def compiled(
 
 
 def cache_folder() -> Path:
-    """The folder for what was built, in the user's cache."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "gcfuzz")
-    folder.mkdir(parents=True, exist_ok=True)
+    """The folder for what was built, in the user's cache. Raises BadInputError."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache", "gcfuzz")
+    with _keeping_in(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as problem:  # A user without an entry in the system's table of users.
+        raise BadInputError(f"there is no folder for compiled programs; {HOW_TO_NAME}") from problem
+
+
+HOW_TO_NAME = "set XDG_CACHE_HOME to a folder that can be written; without it, HOME/.cache is used"
+
+
+@contextmanager
+def _keeping_in(folder: Path) -> Iterator[None]:
+    """Turn OSError into BadInputError, which says what names the folder."""
+    try:
+        yield
+    except OSError as problem:
+        raise BadInputError(
+            f"{folder}: compiled programs cannot be kept there: {problem.strerror}; {HOW_TO_NAME}"
+        ) from problem
 
 
 def kept_program(parts: object, make: Callable[[Path], Path]) -> Path:
     """The program of these parts, from the user's cache, or built by `make` in a folder.
 
-    Two processes that need the same program build it once: the second one waits.
+    Two processes that need the same program build it once: the second one waits. Raises
+    BadInputError if the cache cannot be written.
     """
     name = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
     cache = cache_folder()
     program = cache / f"mutator-{name}"
-    if program.is_file():
-        return program
-    lock = cache / f"{program.name}.lock"
-    with lock.open("w") as file, TemporaryDirectory(dir=cache) as folder:
-        # It stays there: a process that waits for a deleted file would not see the next one.
-        fcntl.flock(file, fcntl.LOCK_EX)
-        if not program.is_file():
-            make(Path(folder)).rename(program)
+    with _keeping_in(cache):
+        if program.is_file():
+            return program
+        lock = cache / f"{program.name}.lock"
+        with lock.open("w") as file, TemporaryDirectory(dir=cache) as folder:
+            # It stays there: a process that waits for a deleted file would not see the next one.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not program.is_file():
+                make(Path(folder)).rename(program)
     return program

@@ -1,5 +1,6 @@
 """Both engines: a slice depends on its seed and number alone, stays small, and finds a bug."""
 
+import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
@@ -402,6 +403,26 @@ def test_an_engine_runs_a_failure_first_that_another_engine_has_saved(tmp_path: 
     first = next(slices("8"))
     [again] = first.failures
     assert (again.identity, again.actions, first.traces) == (found.identity, found.actions, 1)
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("taken", "Not a directory"),
+        ("taken/below", "Not a directory"),
+        ("/dev/null", "Not a directory"),
+        ("''", "it is neither"),
+        ("s3://bucket", "it is neither"),
+    ],
+)
+def test_a_database_that_keeps_no_example_is_bad_input(
+    place: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").touch()
+    message = re.escape(f"--database {place}: cannot keep examples: {why}; name a folder ")
+    with pytest.raises(BadInputError, match=f"^{message}"):
+        make_engine_of("stateful", make_target("reference"), "7", place.strip("'"))
 
 
 @pytest.mark.slow

@@ -393,6 +393,11 @@ def test_two_ranges_share_the_numbers_in_both(one: range, other: range) -> None:
         ("run --part 0/16", "write 3/16"),
         ("run --part 1/16", "--part needs --seed, the same for each part"),
         ("run --database here", "--engine random has no examples to share"),
+        pytest.param(
+            "run --engine stateful --actions 5 --database something",
+            "--database something: cannot keep examples: Not a directory",
+            marks=pytest.mark.slow,
+        ),
         ("run --resume --actions 5", "no such session to resume"),
         ("merge nowhere -o out", "nowhere: there is no such folder"),
         ("merge . -o .", "is not empty"),

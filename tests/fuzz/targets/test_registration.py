@@ -33,6 +33,15 @@ TARGETS = (
     Program(name="counter", description="a counter", options=(OPTION,), command=command),
 )
 """
+KEPT_REGISTRATION = """
+from fuzz.targets.process.user_programs import cache_folder
+from fuzz.targets.registration import Program
+
+def command(name, options):
+    return (str(cache_folder() / "program"),)
+
+TARGETS = (Program(name="kept", description="in the cache", command=command),)
+"""
 DRIVER = """
 from pathlib import Path
 from fuzz import Contract, KindLayout, Layout, Range, SamplingRule, actions
@@ -94,8 +103,11 @@ class Site:
         for name, text in modules.items():
             (folder / f"{name}.py").write_text(text)
 
-    def run(self, *arguments: str, code: int = CLEAN) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(self.packages), "COLUMNS": "300"}
+    def run(
+        self, *arguments: str, code: int = CLEAN, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        places = {"PYTHONPATH": str(self.packages), "COLUMNS": "300"}
+        environment = {**os.environ, **places, **variables}
         done = subprocess.run(
             [sys.executable, "-m", "fuzz", *arguments],
             cwd=self.folder,
@@ -126,11 +138,21 @@ def counter(site: Site) -> Site:
 
 
 @pytest.mark.slow
-def test_it_is_listed_with_its_option_and_its_version(counter: Site) -> None:
+def test_it_is_listed_with_its_option(counter: Site) -> None:
     assert "counter --counter-file: a counter\n" in counter.run("targets").stdout
-    available = counter.run("targets", "--available").stdout
-    assert ["counter", "1.0"] in [line.split() for line in available.splitlines()]
     assert "--counter-file PATH" in counter.run("run", "--help").stdout
+
+
+@pytest.mark.slow
+def test_its_version_is_listed_although_other_targets_cannot_keep_their_programs(
+    counter: Site,
+) -> None:
+    counter.install("keepers", "mine = keepers:TARGETS", __init__=KEPT_REGISTRATION)
+    taken = counter.folder / "right"
+    available = counter.run("targets", "--available", HOME=str(taken), XDG_CACHE_HOME="").stdout
+    rows = {name: row for name, *row in map(str.split, available.splitlines())}
+    assert rows["counter"] == ["1.0"]
+    assert rows["kept"][:2] == ["none", f"{taken}/.cache/gcfuzz:"]
 
 
 @pytest.mark.slow

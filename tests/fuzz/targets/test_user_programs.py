@@ -45,6 +45,30 @@ def test_a_compiler_without_output_is_bad_input(tmp_path: Path) -> None:
         compiled(tmp_path / "mutator", [program(tmp_path, "exit 0")])
 
 
+@pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "HOME"])
+def test_a_cache_that_cannot_be_written_is_bad_input_that_names_its_variable(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = tmp_path / "taken"
+    taken.touch()
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv(variable, str(taken))
+    with pytest.raises(BadInputError, match=rf"^{re.escape(str(taken))}/.* set XDG_CACHE_HOME to"):
+        kept_program(1, Path)
+
+
+def test_a_lock_that_cannot_be_written_is_bad_input_that_names_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = kept_program(1, lambda folder: Path(program(folder, "exit 0")))
+    kept.unlink()
+    kept.with_name(f"{kept.name}.lock").unlink()
+    kept.with_name(f"{kept.name}.lock").mkdir()
+    with pytest.raises(BadInputError, match="Is a directory; set XDG_CACHE_HOME to"):
+        kept_program(1, Path)
+
+
 def test_a_program_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = []

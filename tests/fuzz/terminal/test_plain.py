@@ -1,11 +1,12 @@
 """Foreign text: invisible characters are written out, and long text is cut."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 from waiting import PATIENCE_SECONDS
 
-from fuzz.plain import cut, plain, shell_words
+from fuzz.plain import cut, path_argument, plain, shell_words
 
 
 @pytest.mark.parametrize("text", ["", "a b", "old[old] [/] :bug: \\x1b", "→ é 漢 …"])
@@ -35,6 +36,11 @@ def test_both_ends_of_a_long_text_stay() -> None:
 
 def test_text_that_becomes_too_long_is_cut_as_well() -> None:
     assert len(plain("\x1b" * 1000, 1000)) <= 1000
+
+
+def test_a_path_is_never_an_option_of_a_command() -> None:
+    assert path_argument(Path("-x/y")) == "./-x/y"
+    assert path_argument(Path("x/-y")) == "x/-y"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,47 @@
+"""A command that gcfuzz prints can be pasted, although a path in it begins with a dash."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fuzz.sessions import failure_history
+from fuzz.terminal.cli import run_command_line
+
+CLEAN, MISMATCH, BAD_INPUT = range(3)
+BUG = "one-sample-per-object"
+FOLDER = Path("-found or not")
+HEADER = f'{{"gcfuzz": 2, "target": "reference", "kills": ["{BUG}"]}}\n'
+ACTIONS = '{"do": "enable_sampling", "period_bytes": 8}\n{"do": "allocate_node", "number": 0}\n'
+
+
+@pytest.mark.parametrize(
+    ("command", "codes"),
+    [
+        (f"reduce ./FOLDER/trace.jsonl --target reference+{BUG}", (MISMATCH, MISMATCH)),
+        (f"replay ./FOLDER/trace.jsonl --target reference+{BUG}", (MISMATCH, MISMATCH)),
+        ("explain ./FOLDER/trace.jsonl", (CLEAN, MISMATCH)),
+        ("triage ./FOLDER 00000000 --flaky 3/20", (BAD_INPUT, CLEAN)),
+        ("run --corpus ./FOLDER --known 00000000", (BAD_INPUT, CLEAN)),
+    ],
+)
+def test_a_printed_command_runs_in_a_folder_that_begins_with_a_dash(
+    command: str,
+    codes: tuple[int, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    FOLDER.mkdir()
+    (FOLDER / "trace.jsonl").write_text(HEADER + ACTIONS)
+    (FOLDER / failure_history.NAME).touch()
+    arguments = [each.replace("FOLDER", str(FOLDER)) for each in shlex.split(command)]
+    assert run_command_line(arguments) == codes[0]
+    printed = "".join(capsys.readouterr())
+    found = re.search(r"`gcfuzz (.*)`|replay +gcfuzz (.*)", printed)
+    assert found is not None, printed
+    assert run_command_line(shlex.split(found[1] or found[2])) == codes[1]
