@@ -44,6 +44,8 @@ class Found:
     """The number of actions before reduction; None if the trace was not reduced."""
     started_with: tuple[str, ...] = ()
     """The options with which the target was started, if the contract states them."""
+    hypothesis: str | None = None
+    """The version of Hypothesis that drew the trace, if the engine is stateful."""
 
 
 @attrs.frozen

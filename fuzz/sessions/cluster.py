@@ -36,7 +36,7 @@ from fuzz.sessions.local_worker import interrupts_blocked
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.pool import Worker
 from fuzz.sessions.worker import Candidates, Message, Reduced, Reduction, Task, TaskProgress
-from fuzz.version import __version__
+from fuzz.version import versions_for
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -119,7 +119,7 @@ class Cluster:
                 self._listed = list(client.nthreads())  # type: ignore[no-untyped-call]
                 self._listed_at = time.monotonic()
             if new := [address for address in self._listed if address not in self.unable]:
-                question = why_unable, self._plan, __version__
+                question = why_unable, self._plan, versions_for(self._plan.engine)
                 for address, why in client.run(*question, workers=new, on_error="return").items():
                     if not isinstance(why, OSError):  # That is Dask's, for a lost worker.
                         self.unable[address] = why if why is None else str(why)

@@ -34,6 +34,7 @@ from fuzz.sessions.flaky import judged
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import NO_OPTIONS, TargetOptions, is_program, make_target, registry
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
+from fuzz.version import HYPOTHESIS, versions_for
 
 PACKAGE = Path(__file__).parents[1]
 SUFFIX = ".jsonl"
@@ -147,6 +148,12 @@ class Origin:
     """Makes the target, if that is not done by its name."""
     token: str = attrs.Factory(lambda: os.urandom(16).hex())
     """Part of the names of files that are not published yet."""
+    hypothesis: str | None = attrs.field()
+    """The version of Hypothesis that draws, if the engine is stateful."""
+
+    @hypothesis.default
+    def _version_here(self) -> str | None:
+        return versions_for(self.engine).get(HYPOTHESIS)
 
     def make_target(self) -> Target:
         target = self.factory() if self.factory else make_target(self.target, self.options)
@@ -279,6 +286,7 @@ def trace_of(origin: Origin, saved: SavedFailure) -> Trace:
             origin.engine,
             saved.reduced_from if saved.reproduced else None,
             failure.started_with,
+            origin.hypothesis,
         ),
         # The planted bugs that make the trace fail on their own.
         kills=tuple(bug.id for bug in known if _run_again(make_target(bug.target), failure)),

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -41,7 +41,7 @@ from fuzz.sessions.worker import (
     Task,
 )
 from fuzz.targets import make_target
-from fuzz.version import __version__
+from fuzz.version import versions_for
 
 SILENCE_SECONDS = 300.0
 IDLE_SECONDS = 300.0
@@ -205,10 +205,11 @@ def serve(descriptor: int) -> None:
         shutil.rmtree(plan.corpus, ignore_errors=True)
 
 
-def why_unable(plan: Plan, gcfuzz: str) -> str | None:
-    """Why this worker of Dask's cannot run the plan, if it cannot."""
-    if __version__ != gcfuzz:
-        return f"it has gcfuzz {__version__}, and the session {gcfuzz}"
+def why_unable(plan: Plan, versions: Mapping[str, str]) -> str | None:
+    """Why this worker of Dask's cannot run the plan of a session with these versions, if so."""
+    for name, installed in versions_for(plan.engine).items():
+        if versions.get(name) != installed:
+            return f"it has {name} {installed}, and the session {versions.get(name)}"
     try:
         for each in (plan, plan.before):
             if each is not None:

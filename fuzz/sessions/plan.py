@@ -1,9 +1,9 @@
 """What a session does, cut into chunks.
 
 A chunk is a pure function of the plan's target, engine and seed, of its index and its number of
-actions. It does not matter which process or machine runs it, or what ran before. Invariant: how a
-session is cut depends on its budget of actions and the size of its chunks only. So any share of its
-chunks is a piece of the same sum.
+actions, and for the stateful engine of the version of Hypothesis. It does not matter which process
+or machine runs it, or what ran before. Invariant: how a session is cut depends on its budget of
+actions and the size of its chunks only. So any share of its chunks is a piece of the same sum.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ A record is replaced only by one that has all of it; else the new one is `NAME.2
 up, and `gcfuzz report` reads them. `gcfuzz_session` is the format's version; the other keys are
 those of the classes here, of `PlanKey`, and of `SavedFailure`. Invariant: of one plan, all but
 `timing` and `beyond` are functions of the chunks. So the same chunks give the same bytes, for any
-number of workers or parts that ran them.
+number of workers or parts that ran them. For the stateful engine this needs the same Hypothesis.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.plan import UNLIMITED, Plan, PlanKey, SessionTotals
-from fuzz.version import __version__
+from fuzz.version import HYPOTHESIS, versions_for
 
 VERSION = 1
 SECONDS_MAX = 10**9
@@ -152,11 +152,11 @@ def _totals_data(totals: SessionTotals) -> dict[str, Any]:
 
 
 def versions_of(plan: Plan) -> dict[str, str]:
-    """The versions of gcfuzz, Python and the target, and the commit of the current folder."""
+    """The versions of what draws, Python and the target, and the commit of the current folder."""
     import platform
     import subprocess
 
-    found = {"gcfuzz": __version__, "python": platform.python_version()}
+    found = {**versions_for(plan.engine), "python": platform.python_version()}
     if plan.options.contract is not None and plan.options.contract.version:
         found["target"] = plan.options.contract.version
     with suppress(OSError, subprocess.SubprocessError):
@@ -286,8 +286,8 @@ def _is_in(piece: Piece, large: Piece) -> bool:
 
 
 def builds_of(record: SessionRecord) -> frozenset[tuple[str, ...]]:
-    """What its sessions ran: the versions of gcfuzz and the target, and the commit, of each."""
-    names = "gcfuzz", "target", "commit"
+    """What its sessions ran: the versions of what draws and the target, and the commit, of each."""
+    names = "gcfuzz", HYPOTHESIS, "target", "commit"
     return frozenset(
         tuple(timing.versions.get(name, "") for name in names) for timing in record.timing
     )

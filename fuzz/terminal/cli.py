@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,12 +46,11 @@ from fuzz.terminal.target_options import (
     url,
     without_option,
 )
-from fuzz.version import __version__
+from fuzz.version import HYPOTHESIS, __version__, other_hypothesis
 
 if TYPE_CHECKING:
     from fuzz.protocol.trace import Header
     from fuzz.replay import Step
-    from fuzz.run import Failure
     from fuzz.sessions.known_failures import KnownFailures
     from fuzz.sessions.night import Night
     from fuzz.sessions.plan import Plan
@@ -199,6 +198,11 @@ def run(  # noqa: PLR0913 - the options of the command
     earlier = None
     if resume:
         plan, earlier = record.resumed(plan, any_seed=seed is None)
+        others = other_hypothesis(each.versions.get(HYPOTHESIS) for each in earlier.timing)
+        if others is not None:
+            Screen().print(
+                f"resumed: earlier chunks were drawn with {others}: no one session draws both"
+            )
     if summary is not None:
         check_writable(summary)
     finished = _run_session(plan, cluster, earlier, known)
@@ -322,58 +326,18 @@ def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
 
     In a folder with a failures.history, traces of muted failures are left out.
     """
-    from fuzz.terminal import report
+    from fuzz.terminal.replays import Replays
+    from fuzz.terminal.report import print_replays
 
-    paths = [path for place in places for path in _unmuted_traces_in(place)]
-    unsure: list[Path] = []
-    failed, unusable = report.print_replays(Screen(), _replays(paths, choice, unsure))
+    replays = Replays(choice, lambda problem: _complain(problem, BAD_INPUT))
+    failed, unusable = print_replays(Screen(), replays.of(places))
+    for line in replays.notes():
+        Screen().print(line)
     if unusable:
         return BAD_INPUT
     if failed:
         return MISMATCH
-    for path in unsure:
-        Screen().print(f"{path}: passes, but threads race in it; it may fail in another replay")
-    return INCONCLUSIVE if unsure else CLEAN
-
-
-def _unmuted_traces_in(place: Path) -> Iterator[Path]:
-    from fuzz.sessions.corpus import traces_in
-    from fuzz.sessions.failure_history import muted_traces
-
-    muted = muted_traces(place) if place.is_dir() else {}
-    for path in traces_in(place):
-        if path.name in muted:
-            Screen().print(f"{muted[path.name]}: {path}")
-        else:
-            yield path
-
-
-def _replays(
-    paths: list[Path], choice: TargetChoice, unsure: list[Path]
-) -> Iterator[tuple[Path, Failure | BadInputError | None, Sequence[str]]]:
-    from fuzz.protocol import trace as traces
-    from fuzz.protocol.target import contract_of
-    from fuzz.replay import replay, tries_for
-    from fuzz.targets import make_target
-    from fuzz.terminal import report
-
-    make = functools.cache(make_target)  # One process serves many traces.
-    if choice.name is not None:  # A problem of the target would be one for each trace.
-        contract_of(make(choice.name, choice.options))
-    for path in paths:
-        command = report.replay_command(path, choice.options, choice.name)
-        try:
-            trace = traces.read(path)
-            header = trace.header
-            target = make(choice.name_for(header.target), choice.options_for(header))
-            failure = replay(target, trace, str(path))
-            if failure is None and header.found is not None and tries_for(trace.actions) > 1:
-                unsure.append(path)
-            yield path, failure, command
-        except BadInputError as problem:
-            place = "" if str(problem).startswith(str(path)) else f"{path}:1: "
-            _complain(f"{place}{problem}", BAD_INPUT)
-            yield path, problem, command
+    return INCONCLUSIVE if replays.unsure else CLEAN
 
 
 @cli.command("reduce")
@@ -405,16 +369,22 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
         return CLEAN
     folder = path.parent if corpus_folder is None else corpus_folder
     corpus.open_folder(folder)
-    header = trace.header.found
+    found_by = trace.header.found
     options = attrs.evolve(choice.options_for(trace.header), contract=contract_of(target))
-    engine = "replay" if header is None else header.engine
-    origin = corpus.Origin(folder, name, engine, trace.header.seed, options)
+    origin = corpus.Origin(
+        folder,
+        name,
+        "replay" if found_by is None else found_by.engine,
+        trace.header.seed,
+        options,
+        hypothesis=None if found_by is None else found_by.hypothesis,
+    )
     length = len(failure.actions)
     found = corpus.SavedFailure(
         failure,
         path,
         length=length,
-        reduced_from=(header and header.reduced_from) or length,
+        reduced_from=(found_by and found_by.reduced_from) or length,
         chunk=0,
         reproduced=False,
     )

@@ -45,6 +45,7 @@ from fuzz.terminal.cli import run_command_line
 CLEAN, MISMATCH, BAD_INPUT, UNFINISHED_MISMATCH = 0, 1, 2, 5
 ENDED = pickle.dumps(Searched(SessionTotals(), is_whole=True))
 VERSION = version("gcfuzz")
+VERSIONS = {"gcfuzz": VERSION}
 TARGET = "reference+one-sample-per-object"
 SESSION = ("run", "--target", TARGET, "--seed", "3", "--actions", "3000", "--corpus")
 Left = dict[str, object]
@@ -402,26 +403,31 @@ OTHER_CONTRACT = attrs.evolve(contract_of(make_target(TARGET)), version="1")
 
 
 @pytest.mark.parametrize(
-    ("changes", "gcfuzz", "why"),
+    ("changes", "versions", "why"),
     [
-        ({}, VERSION, None),
-        ({}, "0", f"it has gcfuzz {VERSION}, and the session 0"),
+        ({}, VERSIONS, None),
+        ({}, {"gcfuzz": "0"}, f"it has gcfuzz {VERSION}, and the session 0"),
+        (
+            {"engine": "stateful"},
+            {**VERSIONS, "hypothesis": "6.140.0"},
+            f"it has hypothesis {version('hypothesis')}, and the session 6.140.0",
+        ),
         (
             {"options": TargetOptions(contract=OTHER_CONTRACT)},
-            VERSION,
+            VERSIONS,
             f'its {TARGET} is different: version "1" → ""',
         ),
         (
             {"before": Before("process", TargetOptions(("./x",), contract=OTHER_CONTRACT))},
-            VERSION,
+            VERSIONS,
             "./x: cannot be started: No such file or directory",
         ),
     ],
 )
 def test_a_worker_is_unable_if_something_is_different(
-    changes: dict[str, Any], gcfuzz: str, why: str | None, plan: Plan
+    changes: dict[str, Any], versions: dict[str, str], why: str | None, plan: Plan
 ) -> None:
-    assert why_unable(attrs.evolve(plan.under_contract(), **changes), gcfuzz) == why
+    assert why_unable(attrs.evolve(plan.under_contract(), **changes), versions) == why
 
 
 def test_a_worker_that_cannot_make_the_target_is_unable(
@@ -431,7 +437,7 @@ def test_a_worker_that_cannot_make_the_target_is_unable(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(dask_tasks, "make_target", on_a_full_disk)
-    assert why_unable(plan.under_contract(), VERSION) == "[Errno 28] No space left on device"
+    assert why_unable(plan.under_contract(), VERSIONS) == "[Errno 28] No space left on device"
 
 
 # The cluster, to a session.

@@ -1,0 +1,73 @@
+"""Replays of traces, one after the other, and what is to be said of them at the end."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from fuzz.problems import BadInputError
+from fuzz.protocol import trace as traces
+from fuzz.protocol.target import contract_of
+from fuzz.replay import replay, tries_for
+from fuzz.run import Failure
+from fuzz.sessions.corpus import traces_in
+from fuzz.sessions.failure_history import muted_traces
+from fuzz.targets import make_target
+from fuzz.terminal import report
+from fuzz.terminal.standard_streams import Screen
+from fuzz.terminal.target_options import TargetChoice
+from fuzz.version import other_hypothesis
+
+
+class Replays:
+    """Replays on the target that each trace names, or on another."""
+
+    def __init__(self, choice: TargetChoice, complain: Callable[[str], object]) -> None:
+        """`complain` takes a line about each trace that cannot be replayed."""
+        self._choice, self._complain = choice, complain
+        self._drawn_with: set[str | None] = set()
+        self.unsure: list[Path] = []
+        """The traces that passed, and may fail in another replay."""
+
+    def of(
+        self, places: Sequence[Path]
+    ) -> Iterator[tuple[Path, Failure | BadInputError | None, Sequence[str]]]:
+        """Replay all traces; yields each with its result and the command that repeats it."""
+        choice, paths = self._choice, [path for each in places for path in _unmuted_traces_in(each)]
+        make = functools.cache(make_target)  # One process serves many traces.
+        if choice.name is not None:  # A problem of the target would be one for each trace.
+            contract_of(make(choice.name, choice.options))
+        for path in paths:
+            command = report.replay_command(path, choice.options, choice.name)
+            try:
+                trace = traces.read(path)
+                header = trace.header
+                target = make(choice.name_for(header.target), choice.options_for(header))
+                failure = replay(target, trace, str(path))
+                if header.found is not None:
+                    self._drawn_with.add(header.found.hypothesis)
+                    if failure is None and tries_for(trace.actions) > 1:
+                        self.unsure.append(path)
+                yield path, failure, command
+            except BadInputError as problem:
+                place = "" if str(problem).startswith(str(path)) else f"{path}:1: "
+                self._complain(f"{place}{problem}")
+                yield path, problem, command
+
+    def notes(self) -> Iterator[str]:
+        """A line about seeds that draw other traces here, and one for each unsure trace."""
+        others = other_hypothesis(self._drawn_with)
+        if others is not None:
+            yield f"these traces were drawn with {others}: the same seeds draw others here"
+        for path in self.unsure:
+            yield f"{path}: passes, but threads race in it; it may fail in another replay"
+
+
+def _unmuted_traces_in(place: Path) -> Iterator[Path]:
+    muted = muted_traces(place) if place.is_dir() else {}
+    for path in traces_in(place):
+        if path.name in muted:
+            Screen().print(f"{muted[path.name]}: {path}")
+        else:
+            yield path
