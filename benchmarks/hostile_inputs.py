@@ -15,6 +15,7 @@ import contextlib
 import faulthandler
 import io
 import json
+import math
 import multiprocessing
 import os
 import platform
@@ -49,9 +50,10 @@ from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
 from fuzz.targets.references import REFERENCES
 from fuzz.terminal.cli import run_command_line
+from fuzz.version import __version__
 
 SEED = 14
-BATCH = 2500
+BATCH = 1000
 """This number of inputs share a process, since the material costs as much as many inputs."""
 ADDRESS_SPACE_BYTES = 3 * 2**29
 PROCESSOR_SECONDS = 60.0
@@ -61,6 +63,8 @@ OVERRUN = -1
 SILENCE_SECONDS = 1800.0
 """A batch that takes longer hangs."""
 CODES = range(4)
+GONE_SHARE = 0.1
+"""The share of the files of a folder that are removed in place of a mutation."""
 UNEXPECTED = "gcfuzz: this is a bug of gcfuzz itself; please report it"
 DRAWN, DRAWN_ACTIONS = 3, 40
 """For each reference: this number of traces, with at most this number of actions each."""
@@ -80,9 +84,26 @@ OF_HISTORIES = (
     "triage {} 00000000 --flaky 3/20",
     "merge whole {} -o out",
 )
+SESSION = "run --target reference+sample-on-equality --actions 1000 --seed 5"
+OF_FOLDERS = {
+    "runs": (
+        *["merge {} -o out", "merge {} part-1 -o out", "report {} -o page.html"] * 8,
+        *["report {} whole -o page.html --junit page.xml", "merge whole {} -o out"] * 8,
+        f"{SESSION} --resume --corpus {{}}",  # A session costs as much as fifty merges.
+    ),
+    "merged": (
+        *("merge {} -o out", "merge part-1 {} -o out", "replay {}", "triage {}"),
+        "report {} -o page.html --markdown page.md --junit page.xml --fail-on open",
+        "report {} part-2 -o page.html",
+    ),
+}
+"""Commands on corpora: the records of several runs of one plan, and what a merge made."""
+KINDS_OF_TRACES = "traces", "traces", "recordings", "profiles", "contracts", "answers"
+KINDS_OF_RECORDS = "sessions", "parts", "histories", "runs", "merged"
 KINDS = {
-    "traces": ("traces", "traces", "recordings", "profiles", "contracts", "answers"),
-    "records": ("sessions", "parts", "histories"),
+    "traces": KINDS_OF_TRACES,
+    "records": KINDS_OF_RECORDS,
+    "all": KINDS_OF_TRACES + KINDS_OF_RECORDS,
 }
 """The kinds of inputs, by what they belong to."""
 OF_CONTRACTS = (*OF_ANSWERS, "probes --actions 20")
@@ -163,9 +184,9 @@ class Spy:
 
 def material(of: str) -> Material:
     """The corpus, drawn traces, and the other files that commands make of them."""
+    made = Material([], [], [], [], *(session_files() if of != "traces" else ([], [], [])))
     if of == "records":
-        return Material([], [], [], [], *session_files())
-    made = Material([], [], [], [], [], [], [])
+        return made
     for trace in [*shipped_traces().values(), *drawn_traces()]:
         made.traces.append(traces.dumps(trace).splitlines())
         recording, _ = record(make_target(trace.header.target), trace, "material")
@@ -181,15 +202,33 @@ def material(of: str) -> Material:
 
 
 def session_files() -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
-    """The records of a session and of one of its parts, and their history."""
+    """The records of a session and of one of its parts, and their history.
+
+    There are folders, too: `whole` is merged, `merged` has a history as well, and `runs` has the
+    records of two builds.
+    """
     for part in (1, 2):
-        command = "run --target reference+sample-on-equality --actions 1000 --seed 5"
-        run(f"{command} --part {part}/2 --corpus part-{part}")
+        run(f"{SESSION} --part {part}/2 --corpus part-{part}")
     run("merge part-1 part-2 -o whole")
-    run("report whole -o night.html")
-    history = Path("whole", "failures.history")
+    run(f"{SESSION} --corpus runs")
+    shutil.copytree("whole", "merged")
+    history = Path("merged", "failures.history")
+    run("report merged -o night.html")
     # A report that fails leaves none. The inputs show why it fails.
     lines = history.read_text(encoding="utf-8").splitlines() if history.exists() else [""]
+    known = [each["failure"] for each in map(json.loads, filter(None, lines)) if "state" in each]
+    known_as = "--mute-until 2999-01-01 --because x", "--flaky 3/20"
+    for each, what in zip(known, known_as, strict=False):
+        run(f"triage merged {each} {what}")
+    run("report merged part-2 -o night.html")
+    for folder in ("merged", "runs"):
+        for path in Path(folder, "sessions").iterdir():
+            path.write_text(_compact(path) + "\n", encoding="utf-8")
+    for path in [*Path("runs", "sessions").iterdir()]:
+        of_other_build = path.read_text(encoding="utf-8").replace(f'"{__version__}"', '"0.0.1"')
+        path.with_suffix(".2.json").write_text(of_other_build, encoding="utf-8")
+    if history.exists():
+        lines = history.read_text(encoding="utf-8").splitlines()
     return _in_one_line("whole"), _in_one_line("part-2"), [lines]
 
 
@@ -239,6 +278,8 @@ def run_input(made: Material, number: int, of: str) -> tuple[str, Ended]:
         command = f"{name} {path} {options} --command 'cat input'"
     elif kind in {"sessions", "parts"}:
         command = _of_record(made, kind, rng)
+    elif kind in OF_FOLDERS:
+        command = _of_folder(kind, rng)
     elif kind == "histories":
         folder = Path("kept")
         for each in (folder, Path("out")):
@@ -265,6 +306,23 @@ def _of_record(made: Material, kind: str, rng: random.Random) -> str:
     for each in Path(folder, "sessions").iterdir():
         each.write_bytes(mutated(rng.choice(getattr(made, kind)), rng))
     return rng.choice(OF_SESSIONS if kind == "sessions" else OF_PARTS).format(folder)
+
+
+def _of_folder(kind: str, rng: random.Random) -> str:
+    """Copy a corpus with mutated files, or without some; returns a command on it."""
+    folder = Path(f"mutated-{kind}")
+    for each in (folder, Path("out")):
+        shutil.rmtree(each, ignore_errors=True)
+    shutil.copytree(kind, folder)
+    suffix = rng.choice((".json", ".json", ".history", ".jsonl"))
+    files = sorted(folder.rglob(f"*{suffix}")) or sorted(folder.rglob("*.json"))
+    for path in rng.sample(files, min(len(files), rng.choice((1, 1, 2)))):
+        if rng.random() < GONE_SHARE:
+            path.unlink()
+        else:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            path.write_bytes(mutated(lines, rng))
+    return rng.choice(OF_FOLDERS[kind]).format(folder)
 
 
 def run(command: str) -> Ended:
@@ -308,13 +366,16 @@ def _working_in(folder: Path | None) -> Iterator[None]:
         yield
 
 
-def run_all(of: str, first: int, inputs: int, workers: int) -> Outcome:
-    """Run inputs in batches, each in a process of its own."""
+def run_all(of: str, first: int, inputs: int, workers: int, seconds: float) -> Outcome:
+    """Run inputs in batches, each in a process of its own. No batch begins after these seconds."""
+    began = time.monotonic()
     numbers = range(first, first + inputs)
     batches = [numbers[start : start + BATCH] for start in range(0, inputs, BATCH)]
     total = Outcome(Counter(), [], 0)
     context = multiprocessing.get_context("spawn")
     for start in range(0, len(batches), workers):
+        if time.monotonic() - began > seconds:
+            break
         # Executors that replace their processes can wait for each other forever.
         with ProcessPoolExecutor(workers, context) as executor:
             for outcome in executor.map(partial(run_batch, of), batches[start : start + workers]):
@@ -349,7 +410,9 @@ def page(figures: str) -> str:
 
 {today}, CPython {version}, {os.cpu_count()} cores. `{command}`
 mutates files and answers, and runs a command on each: replay, explain, record, reduce, profile,
-probes, merge, report or triage. Each of these is a problem:
+probes, merge, report, triage or run --resume. `histories` are of several nights, `runs` are corpora
+with the records of two builds, and `merged` are corpora that a merge made, with their traces and
+history. Each of these is a problem:
 
 - an exit code other than 0 (clean), 1 (a mismatch), 2 (bad input) and 3 (inconclusive),
 - an error message of several lines, or a control character in the output,
@@ -367,6 +430,9 @@ def main() -> None:
     parser.add_argument("--of", choices=KINDS, default="traces", help="what is mutated")
     parser.add_argument("--inputs", type=int, default=5000)
     parser.add_argument("--first", type=int, default=0, help="the number of the first input")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="when the last batch begins"
+    )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--keep", type=Path, help="keep the files of the last input in this folder")
     parser.add_argument("--page", action="store_true", help=f"write {PAGE.name} with the figures")
@@ -376,7 +442,7 @@ def main() -> None:
         numbers = range(given.first, given.first + given.inputs)
         outcome = run_batch(given.of, numbers, given.keep)
     else:
-        outcome = run_all(given.of, given.first, given.inputs, given.workers)
+        outcome = run_all(given.of, given.first, given.inputs, given.workers, given.seconds)
     figures = described(outcome, time.monotonic() - began)
     print(figures)
     if given.page:

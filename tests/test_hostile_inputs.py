@@ -38,12 +38,19 @@ def fuzz_inputs(*options: str, folder: Path | None = None) -> subprocess.Complet
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("of", "inputs"), [("traces", 2000), ("records", 4000)])
-def test_each_hostile_input_has_an_answer(of: str, inputs: int) -> None:
+@pytest.mark.parametrize(
+    ("of", "inputs", "kinds"),
+    [
+        ("traces", 2000, {"answers", "contracts", "profiles", "recordings", "traces"}),
+        ("records", 3000, {"histories", "merged", "parts", "runs", "sessions"}),
+    ],
+)
+def test_each_hostile_input_has_an_answer(of: str, inputs: int, kinds: set[str]) -> None:
     inputs = part_of(inputs)
     ran = fuzz_inputs("--of", of, "--first", fresh("0"), "--inputs", str(inputs))
     assert ran.returncode == CLEAN, ran.stdout + ran.stderr
     assert f"{inputs:,} inputs" in ran.stdout
+    assert {row.split()[0] for row in ran.stdout.splitlines()} >= kinds
 
 
 @pytest.mark.slow
