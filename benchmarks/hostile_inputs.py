@@ -4,8 +4,9 @@
 
 It mutates the files and answers of KINDS, and runs a command on each. The command must exit with a
 code from 0 to 3, print no control characters, and explain in one line what is wrong with its input.
-It has one minute of processor time and 1.5 GB of address space. A number always makes the same
-input: `--first N --inputs 1 --keep FOLDER` keeps its files.
+Before that line there may be a line for each mistake of a contract. It has one minute of processor
+time and 1.5 GB of address space. A number always makes the same input: `--first N --inputs 1 --keep
+FOLDER` keeps its files.
 """
 
 from __future__ import annotations
@@ -150,6 +151,9 @@ class Ended:
         for line in (self.printed + self.complaint).split("\n"):
             if not line.isprintable():
                 return f"printed {line!a}"
+        mistakes = [line for line in errors if line.startswith("contract: ")]
+        if mistakes and f" (the first of {len(mistakes)} mistakes) " in errors[-1]:
+            errors = errors[len(mistakes) :]
         return next((f"printed {line}" for line in errors if not line.startswith("gcfuzz: ")), None)
 
 
@@ -222,9 +226,9 @@ def session_files() -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
         run(f"triage merged {each} {what}")
     run("report merged part-2 -o night.html")
     for folder in ("merged", "runs"):
-        for path in Path(folder, "sessions").iterdir():
+        for path in Path(folder).glob("sessions/*.json"):
             path.write_text(_compact(path) + "\n", encoding="utf-8")
-    for path in [*Path("runs", "sessions").iterdir()]:
+    for path in [*Path("runs").glob("sessions/*.json")]:
         of_other_build = path.read_text(encoding="utf-8").replace(f'"{__version__}"', '"0.0.1"')
         path.with_suffix(".2.json").write_text(of_other_build, encoding="utf-8")
     if history.exists():
@@ -415,7 +419,8 @@ with the records of two builds, and `merged` are corpora that a merge made, with
 history. Each of these is a problem:
 
 - an exit code other than 0 (clean), 1 (a mismatch), 2 (bad input) and 3 (inconclusive),
-- an error message of several lines, or a control character in the output,
+- an error message of several lines, except the list of a contract's mistakes,
+- a control character in the output,
 - more than a minute of processor time, or {ADDRESS_SPACE_BYTES / 2**30:.1f} GB of address space.
 
 ```text
