@@ -111,6 +111,22 @@ def test_the_script_for_the_users_ci_fails_on_a_failure_until_it_is_muted(tmp_pa
     assert (muted.returncode == MISMATCH) != (" 0 new, 0 back, 0 open, " in muted.stdout)
 
 
+@pytest.mark.parametrize(
+    ("new", "code"),
+    [
+        pytest.param("", CLEAN, marks=pytest.mark.night),
+        pytest.param("no-samples", MISMATCH, marks=pytest.mark.slow),
+        pytest.param("no-free", MISMATCH, marks=pytest.mark.night),
+    ],
+)
+def test_the_script_for_a_pull_request_fails_if_the_new_program_promises_less(
+    new: str, code: int, tmp_path: Path
+) -> None:
+    counter = f"{sys.executable} {ROOT / 'tests/fuzz/terminal/faulty_counter.py'}"
+    ran = ran_script(tmp_path, "gate.sh", counter, f"{counter} {new}", "1s")
+    assert ran.returncode == code, ran.stdout
+
+
 @pytest.mark.slow
 def test_the_script_for_the_night_keeps_its_failures_and_its_history(tmp_path: Path) -> None:
     program = f"{sys.executable} -m fuzz.targets reference+one-sample-per-object"

@@ -277,14 +277,20 @@ def _left_to_chance(contract: Contract, actions: Sequence[Action]) -> Iterator[s
 
 def contract_changes(before: Contract, after: Contract) -> Iterator[str]:
     """A line for each difference of two contracts."""
-    return _changes("", *(attrs.asdict(each) for each in (before, after)))
+    ways = [each.sampling.counting.by for each in (before, after)]
+    yield from _changes("sampling.counting.by", *ways)
+    yield from _changes("", *(attrs.asdict(each) for each in (before, after)))
 
 
 def _changes(place: str, then: Any, now: Any) -> Iterator[str]:  # noqa: ANN401 - plain data
     if then == now:
         return
     old, new = _by_name(then), _by_name(now)
-    if not isinstance(old, dict) or not isinstance(new, dict):
+    parts = [isinstance(each, dict) for each in (old, new)]
+    if None in (old, new) and any(parts):
+        yield f"{place} {'new' if old is None else 'gone'}"
+        return
+    if not all(parts):
         yield f"{place} {json.dumps(then)} → {json.dumps(now)}"
         return
     for key in dict.fromkeys((*old, *new)):

@@ -27,6 +27,7 @@ from fuzz.protocol.target import Target, contract_of
 from fuzz.sessions.compare import Before, Pair
 from fuzz.sessions.comparing_engine import ComparingEngine
 from fuzz.sessions.corpus import Origin
+from fuzz.sessions.weaker import why_weaker
 from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
 from fuzz.targets.registration import CHUNK_ACTIONS
 
@@ -122,6 +123,13 @@ class Plan:
         options = attrs.evolve(self.options, contract=contract)
         before = None if self.before is None else self.before.under_contract()
         return attrs.evolve(self, options=options, probes=probes_for(contract), before=before)
+
+    @property
+    def why_weaker(self) -> str:
+        """What the contract promises less than the one before the change; empty if nothing."""
+        then = None if self.before is None else self.before.options.contract
+        now = self.options.contract
+        return "" if then is None or now is None else why_weaker(then, now)
 
     @property
     def key(self) -> PlanKey:

@@ -38,6 +38,7 @@ from fuzz.terminal.target_options import (
     chunk_range,
     day,
     duration_option,
+    fail_on_weaker_option,
     options_of_session,
     part,
     path_options,
@@ -101,6 +102,7 @@ def cli() -> None:
 @target_options
 @before_option
 @after_option
+@fail_on_weaker_option
 @engine_option
 @click.option("--seed", type=click.IntRange(min=0), help="The seed; drawn and printed if left out.")
 @workers_option(default=1, show_default=True, help="Number of processes.")
@@ -177,6 +179,7 @@ def run(  # noqa: PLR0913 - the options of the command
     cluster: str | None,
     seed: int | None,
     known_ids: tuple[str, ...],
+    fail_on: str | None,
     **options: Any,  # noqa: ANN401 - those of the plan
 ) -> int:
     """Fuzz a target until the budget is used up, or compare two targets."""
@@ -192,6 +195,10 @@ def run(  # noqa: PLR0913 - the options of the command
     if options["part"] is not None and seed is None and not resume:
         raise BadInputError("--part needs --seed, the same for each part")
     plan = _plan(choice, seed, **options).under_contract()
+    if fail_on is not None and plan.before is None:
+        raise BadInputError(
+            f"--fail-on {fail_on} compares two contracts: give --before and --after"
+        )
     corpus.open_folder(plan.corpus)
     known = KnownFailures(plan, known_ids)
     plan = attrs.evolve(plan, known=known.identities)
@@ -211,7 +218,8 @@ def run(  # noqa: PLR0913 - the options of the command
     if finished.problem is not None:
         raise finished.problem
     unknown = [saved for saved in finished.failures if not known.why(saved)]
-    if any(saved.is_certain or saved.failure.change == UNCLEAR for saved in unknown):
+    is_weaker = fail_on is not None and bool(plan.why_weaker)
+    if is_weaker or any(each.is_certain or each.failure.change == UNCLEAR for each in unknown):
         return UNFINISHED_MISMATCH if finished.stop_reason == record.INTERRUPTED else MISMATCH
     is_clean = not any(saved.failure.change == BROKE for saved in unknown)
     return CLEAN if finished.is_done and is_clean else INCONCLUSIVE

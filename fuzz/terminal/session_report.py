@@ -144,7 +144,8 @@ class SessionReporter:
                         f"of failure {shown} and those like it, the one to read first:"
                     )
                 print_saved(self._screen, number, saved, plan.origin(saved.chunk))
-        for line in (*_cause_lines(groups, self._numbers), *_change_lines(totals.changes)):
+        changes = _change_lines(totals.changes, plan.why_weaker)
+        for line in (*_cause_lines(groups, self._numbers), *changes):
             self._screen.print(line)
         if not totals.actions and finished.problem is not None:
             return  # The command reports the problem, and nothing else happened.
@@ -193,14 +194,16 @@ def _cause_lines(
         yield f"  failure {number}{like}: {length}, {' / '.join(group[0].failure.identity)}"
 
 
-def _change_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """A line for each effect of a change, with the number of traces by action."""
+def _change_lines(counts: Mapping[str, int], why_weaker: str) -> Iterator[str]:
+    """A line for each effect of a change, with the number of traces by action; for its contract."""
     actions: dict[str, list[str]] = {}
     for name, count in sorted(counts.items()):
         what, _, action = name.rpartition(" / ")
         actions.setdefault(what, []).append(f"{action} {count:,}")
     for what in sorted(actions, key=lambda each: CHANGES.index(each.partition(" / ")[0])):
         yield f"{what}: {', '.join(actions[what])}"
+    if why_weaker:
+        yield f"weaker contract: {why_weaker}"
 
 
 def _probe_lines(probes: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:

@@ -417,6 +417,12 @@ after_option = click.option(
     "--after", metavar="NEW", help="The other version: only its failures are reported."
 )
 
+fail_on_weaker_option = click.option(
+    "--fail-on",
+    type=click.Choice(["weaker"]),
+    help="Exit with 1 also if the contract of NEW promises, observes or carries out less.",
+)
+
 without_option = click.option(
     "--without",
     metavar="ACTION",

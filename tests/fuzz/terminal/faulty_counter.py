@@ -6,7 +6,7 @@ from typing import Any
 
 DEFECTS = {*sys.argv[1:]}
 FIXED_BYTES, LARGE_BYTES = 16, 300
-CONTRACT = {
+CONTRACT: dict[str, object] = {
     "nursery_bytes": 1024,
     "layout": {
         "kinds": {"string": {"type_index": 1, "fixed_bytes": FIXED_BYTES, "item_bytes": 1}},
@@ -18,6 +18,10 @@ CONTRACT = {
     "actions": ["allocate_string", "free", "enable_sampling", "disable_sampling"],
     "observes": ["samples", "size"],
 }
+if "no-samples" in DEFECTS:
+    CONTRACT["observes"] = ["size"]
+if "no-free" in DEFECTS:
+    CONTRACT["actions"] = ["allocate_string", "enable_sampling"]
 
 Answer = dict[str, object]
 

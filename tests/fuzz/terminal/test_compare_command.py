@@ -102,6 +102,18 @@ def test_two_equal_targets_have_no_difference(capsys: pytest.CaptureFixture[str]
     assert saved() == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "code"), [([], CLEAN), (["--fail-on", "weaker"], MISMATCH)])
+def test_a_weaker_contract_is_reported_and_fails_if_asked_for(
+    options: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compare("reference-finalizers", RIGHT, *options, "--actions", "20") == code
+    printed = capsys.readouterr().out
+    [weaker] = re.findall("weaker contract: (.*)", printed)
+    assert weaker.startswith("no longer carries out register_finalizer, ")
+    assert weaker.endswith("; no longer observes finalized; finalizers gone")
+
+
 def test_contracts_are_compared_first(capsys: pytest.CaptureFixture[str]) -> None:
     before = Before("reference", NO_OPTIONS)
     plan = Plan("reference-geometric", "random", 1, 1, Path("traces"), actions=1, before=before)
@@ -182,6 +194,7 @@ def test_one_defect_less_is_not_a_failure() -> None:
         ("--before old", "give both of them"),
         ("--after new", "give both of them"),
         ("--before old --after new", "unknown target 'new'"),
+        ("--fail-on weaker", "give --before and --after"),
         ("--before old --after new --engine stateful", "--engine stateful"),
         ("--before old --after new --target reference", "without --target they name two targets"),
         ("--before old --after new --command a", "stand for --command"),
