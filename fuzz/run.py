@@ -13,7 +13,7 @@ from operator import attrgetter
 import attrs
 
 from fuzz.cancellation import checkpoint
-from fuzz.descriptions import describe, describe_error
+from fuzz.descriptions import Description, describe, describe_error
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Situation
 from fuzz.mutator.legality import may_be_sent_ahead, while_legal, why_illegal
@@ -55,6 +55,8 @@ class Failure:
     actions: tuple[Action, ...] = ()
     excluded: tuple[str, ...] = ()
     """The fields that no oracle judged in this trace."""
+    is_late: bool = attrs.field(default=False, eq=False, repr=False)
+    """Whether earlier answers of the trace in this field may be wrong, as before the change."""
     started_with: tuple[str, ...] = ()
     """The options with which the target was started, if it reports them."""
     exhausted: tuple[int, ...] = attrs.field(default=(), eq=False, repr=False)
@@ -259,23 +261,29 @@ class Run:
         shadow = mismatch.shadow or self.bench.shadow
         kinds = self.contract.layout.kinds
         description = describe(mismatch, self.actions[-1], self.last, shadow, kinds)
-        why = mismatch.why
-        if self.excluded:
-            why += f"; judged without {', '.join(self.excluded)}, wrong before the change"
+        return self.failure_after(len(self.actions), mismatch, description, self.excluded)
+
+    def failure_after(
+        self, count: int, mismatch: Mismatch, description: Description, excluded: tuple[str, ...]
+    ) -> Failure:
+        """The mismatch of the last of `count` actions as data."""
+        why, actions = mismatch.why, tuple(self.actions[:count])
+        if excluded:
+            why += f"; judged without {', '.join(excluded)}, wrong before the change"
         return Failure(
             oracle=mismatch.oracle,
             field=mismatch.field,
-            action=NAMES[type(self.actions[-1])],
+            action=NAMES[type(actions[-1])],
             direction=mismatch.direction,
             expected=description.expected,
             got=description.got,
             why=why,
             where=description.where,
             configuration=self.configuration,
-            actions=tuple(self.actions),
-            excluded=self.excluded,
+            actions=actions,
+            excluded=excluded,
             started_with=self.contract.started_with,
-            exhausted=tuple(self.exhausted),
+            exhausted=tuple(each for each in self.exhausted if each < count),
             complaint=self._target.complaint,
             traceback=self._target.traceback,
             earlier=self._earlier,

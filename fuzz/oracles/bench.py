@@ -5,7 +5,7 @@ It finds every oracle that is written in this folder, so that no list has to nam
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -73,9 +73,7 @@ class Bench:
 
     def judge(self, action: Action, observation: Observation) -> None:
         """Follow the action and judge its observation. Raises a Mismatch."""
-        if observation.exhausted:
-            action = as_exhausted(action, self._exhaustion)
-        self.shadow.follow(action, observation.minors, observation.finalized)
+        action = self._follow(action, observation)
         sampling = self._sampling
         for check in self._checks:
             try:
@@ -83,6 +81,25 @@ class Bench:
             except Mismatch as mismatch:
                 if field_of(mismatch.field) not in self._excluded:
                     raise
+
+    def mismatches(self, action: Action, observation: Observation) -> Iterator[Mismatch]:
+        """Follow the action, and judge its observation with each oracle, whatever the others find.
+
+        The caller may correct the observation before the next oracle judges it.
+        """
+        action = self._follow(action, observation)
+        for check in self._checks:
+            try:
+                check(action, observation, self._sampling.facts)
+            except Mismatch as mismatch:
+                yield mismatch
+
+    def _follow(self, action: Action, observation: Observation) -> Action:
+        """Follow the action as it was carried out, which is returned."""
+        if observation.exhausted:
+            action = as_exhausted(action, self._exhaustion)
+        self.shadow.follow(action, observation.minors, observation.finalized)
+        return action
 
     def predict(self, action: Action, minors: int) -> int:
         """Follow an action that no target performed; returns its expected samples."""

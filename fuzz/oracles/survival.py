@@ -87,9 +87,11 @@ class SurvivalOracle(Oracle):
     def _check_reports(self, observation: Observation) -> None:
         """Compare the reports with the samples that are pending."""
         if observation.minors:
-            if self._knows_pending and (self.pending or observation.reports):
-                self._check_entries(self.pending, observation)
+            # A comparison may judge the next actions after a wrong report.
+            pending, knows_pending = self.pending, self._knows_pending
             self.pending, self._knows_pending = {}, True
+            if knows_pending and (pending or observation.reports):
+                self._check_entries(pending, observation)
         elif observation.reports:
             self._check_entries({}, observation)
 

@@ -18,6 +18,7 @@ import attrs
 
 from fuzz.run import BROKE, Failure
 from fuzz.sessions import corpus
+from fuzz.sessions.compare import counted_by_verdict, name_of_verdict
 from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.plan import UNLIMITED, Chunk, Plan, SessionTotals
 from fuzz.sessions.record import Piece, SessionRecord, piece_of
@@ -97,6 +98,8 @@ class Cases:
         """The totals of the settled chunks."""
         self.partial = SessionTotals()
         """What was done in lost chunks, as far as their workers reported it."""
+        self._verdicts: dict[str, str] = {}
+        """What more runs have shown of differences, by their names."""
         self._lost: list[int] = []
         self._decided = self.settled = 0
         """How many chunks of the share are decided, and how many are settled."""
@@ -133,7 +136,12 @@ class Cases:
 
     @property
     def piece(self) -> Piece:
-        return piece_of(self.share[: self.settled], tuple(self._lost), self.totals)
+        totals = self.by_verdict(self.totals)
+        return piece_of(self.share[: self.settled], tuple(self._lost), totals)
+
+    def by_verdict(self, totals: SessionTotals) -> SessionTotals:
+        """Totals that count a difference as it is reported, and not as one run showed it."""
+        return attrs.evolve(totals, changes=counted_by_verdict(totals.changes, self._verdicts))
 
     # Tasks.
 
@@ -249,6 +257,8 @@ class Cases:
         case.is_being_reduced = False
         state.unreduced -= 1
         state.is_cut |= not is_whole
+        if saved.failure.change != found.failure.change:
+            self._verdicts[name_of_verdict(found.failure)] = saved.failure.change
         if saved.failure.identity != found.failure.identity:
             case.tries_left = 0
             self._try_another(case)

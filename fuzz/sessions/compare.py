@@ -2,7 +2,8 @@
 
 A failure with the same identity on both targets *still fails*; any other failure of the target
 after the change is *broken* by it. A field that the target before gets wrong in a trace is excluded
-for both, and the trace is judged again from its start, so that the old defect hides no new one. A
+for both, and the trace is judged again from its start, so that the old defect hides no new one. In
+the excluded fields a wrong answer is broken, too, unless the target before gives the same one. A
 failure of the target before only is *fixed*. If neither fails, both keep to their contracts, and
 different answers are *observable*. Traces are drawn for the target after the change. The one before
 gets no action that it does not carry out: its trace ends there. Invariants: two equal targets have
@@ -12,6 +13,7 @@ no difference; differences depend on the trace alone.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,7 @@ from fuzz.protocol.observation import FIELDS, Observation
 from fuzz.protocol.target import FullTarget, Target, contract_of, full
 from fuzz.protocol.trace import VERSION, EarlierTrace, Header, Trace
 from fuzz.run import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Reaching, Run, run_through
+from fuzz.sessions.wrong_answers import wrong_answers
 from fuzz.targets import TargetOptions, make_target
 
 if TYPE_CHECKING:
@@ -160,17 +163,16 @@ def differences(  # noqa: PLR0913 - a run, and how to repeat it
             earlier, before, run.configuration, run.actions, asked, excluded
         )
         if failure_before is None:
-            if failure is None:
-                yield from _observable(run_before, run)
-            else:
+            if failure is not None:
                 yield _difference(failure, BROKE)
-            return
+                return
+            break
         found = _of_both(failure, failure_before)
         if found is not None and found.change not in reported:
             reported.add(found.change)
             yield found
         if failure is None:
-            return
+            break
         more = excluded_for(failure_before.field) - excluded
         if failure.kind != failure_before.kind and (
             not more or _is_lost(before, earlier, run, failure, excluded | more)
@@ -178,9 +180,14 @@ def differences(  # noqa: PLR0913 - a run, and how to repeat it
             yield _difference(failure, BROKE, f"before: {' / '.join(failure_before.kind)}")
             return
         if not more:
-            return
+            break
         excluded |= more
         run, failure = judge(excluded)
+    late = _late(run_before, run, excluded)
+    if late is not None:
+        yield late
+    elif failure is None and failure_before is None:
+        yield from _observable(run_before, run)
 
 
 def _of_both(failure: Failure | None, failure_before: Failure) -> Failure | None:
@@ -218,10 +225,60 @@ def _is_lost(
     )
 
 
+def _late(before: Run, after: Run, excluded: frozenset[str]) -> Failure | None:
+    """The first wrong answer after the change in an excluded field, if the one before is another.
+
+    If chance decides about a field, its wrong answers differ anyway.
+    """
+    fields = excluded - {*_by_chance(before, after)}
+    answers = [*zip(before.answers, after.answers, strict=False)]
+    is_alike = before.contract == after.contract
+    if is_alike and all(_is_same(field, *both) for both in answers for field in fields):
+        return None
+    known = {} if is_alike else wrong_answers(before, excluded)
+    for (number, field), wrong in wrong_answers(after, excluded).items():
+        if field not in fields or number >= len(answers):
+            continue
+        if _is_same(field, *answers[number]) and (is_alike or (number, field) in known):
+            continue
+        others = tuple(each for each in after.contract.observes if each in excluded)
+        others = tuple(each for each in others if each not in excluded_for(field))
+        found = after.failure_after(number + 1, wrong.mismatch, wrong.description, others)
+        was = describe_value(field, getattr(answers[number][0], field), after.contract.layout.kinds)
+        why = f"before: {was or 'nothing'}; earlier wrong answers are as before"
+        return attrs.evolve(_difference(found, BROKE, why), is_late=True)
+    return None
+
+
+def _is_same(field: str, then: Observation, now: Observation) -> bool:
+    """Whether two answers agree in a field. Figures of memory are in reports, too."""
+    fields = ("memory", "reports") if field == "memory" else (field,)
+    return all(getattr(then, each) == getattr(now, each) for each in fields)
+
+
 def counted_as(failure: Failure) -> str:
     """The name under which a difference is counted: its change and kind, and last the action."""
     what = (each for each in failure.kind if each != failure.action)
     return " / ".join((failure.change, *what, failure.action))
+
+
+def counted_by_verdict(counts: Counter[str], verdicts: Mapping[str, str]) -> Counter[str]:
+    """The counts of differences under what more runs have shown, by the name until then.
+
+    A name has no action if its differences are the same after any action.
+    """
+    renamed = Counter[str]()
+    for name, count in counts.items():
+        change, _, what = name.partition(" / ")
+        change = verdicts.get(name) or verdicts.get(name.rpartition(" / ")[0]) or change
+        renamed[f"{change} / {what}"] += count
+    return renamed
+
+
+def name_of_verdict(failure: Failure) -> str:
+    """The name under which the verdict about a difference holds for others, too."""
+    name = counted_as(failure)
+    return name if failure.action in failure.kind else name.rpartition(" / ")[0]
 
 
 def _difference(failure: Failure, change: str, before: str = "") -> Failure:
@@ -233,8 +290,7 @@ def _difference(failure: Failure, change: str, before: str = "") -> Failure:
 def _observable(before: Run, after: Run) -> Iterator[Failure]:
     """The first difference in each field that both observe and that chance does not decide."""
     contracts = before.contract, after.contract
-    ignored = {each for contract in contracts for each in _left_to_chance(contract, after.actions)}
-    ignored |= {*before.excluded, *after.excluded}
+    ignored = {*_by_chance(before, after), *before.excluded, *after.excluded}
     fields = [
         each
         for each in COMPARED
@@ -266,6 +322,12 @@ def _observable(before: Run, after: Run) -> Iterator[Failure]:
                 configuration=after.configuration,
                 actions=actions,
             )
+
+
+def _by_chance(before: Run, after: Run) -> Iterator[str]:
+    """The fields in which chance may decide, on one of the targets."""
+    for contract in (before.contract, after.contract):
+        yield from _left_to_chance(contract, after.actions)
 
 
 def _left_to_chance(contract: Contract, actions: Sequence[Action]) -> Iterator[str]:

@@ -406,7 +406,7 @@ def reduce_saved(
     If it does not reproduce, it stays as it was found. The result has another identity if that is
     what fails after the earlier traces of its process.
     """
-    tries, kept = 0, None
+    tries, passed, kept = 0, 0, None
     for source, failure in _ways_to_reproduce(origin, found.failure):
         if failure.earlier and kept is not None:
             break
@@ -423,7 +423,8 @@ def reduce_saved(
     source, failure = kept or (origin, found.failure)
     reproduced = kept is not None
     if origin.before is not None and failure.change in {BROKE, FIXED}:
-        verdict = judged(source.make_target, failure, is_over or after(rerun_seconds))
+        is_over = is_over or after(rerun_seconds)
+        verdict = judged(source.make_target, failure, is_over, passed + (not reproduced))
         failure, reproduced = verdict.failure, reproduced or verdict.failed_again
     if not reproduced and failure is found.failure:
         return attrs.evolve(found, tries=tries)

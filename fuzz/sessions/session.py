@@ -275,7 +275,7 @@ class Session:
         totals = SessionTotals()
         totals.add_all(self._done)
         totals.add_all(self._cases.partial)
-        return totals
+        return self._cases.by_verdict(totals)
 
     def _record(self, stop_reason: Reason) -> SessionRecord:
         """The record of the settled chunks."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 
 import attrs
 import pytest
+from comparing import Changed
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.oracles import RERUN_ORACLES
@@ -23,9 +25,16 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, Promise
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import FullTarget, Target
+from fuzz.protocol.target import Target
 from fuzz.run import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Run, run_actions, run_through
-from fuzz.sessions.compare import Pair, contract_changes, counted_as, differences
+from fuzz.sessions.compare import (
+    Pair,
+    contract_changes,
+    counted_as,
+    counted_by_verdict,
+    differences,
+    name_of_verdict,
+)
 from fuzz.sessions.comparing_engine import ComparingEngine
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import TargetOptions, make_target
@@ -34,28 +43,6 @@ BUG, OTHER_BUG = "one-sample-per-object", "sample-on-equality"
 KIND = ("sampling", "samples", "allocate_node", "less")
 TRIGGER = (EnableSampling(8), AllocateNode(0))
 SLICES = 40
-
-
-class Changed(FullTarget):
-    """The reference with another contract and other answers."""
-
-    name = "changed"
-
-    def __init__(
-        self,
-        contract: Callable[[Contract], Contract] = lambda contract: contract,
-        answer: Callable[[Action, Observation], None] = lambda _, __: None,
-    ) -> None:
-        self._target = make_target("reference")
-        self._contract, self._answer = contract, answer
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        return self._contract(self._target.start(configuration))
-
-    def perform(self, action: Action) -> Observation:
-        observation = self._target.perform(action)
-        self._answer(action, observation)
-        return observation
 
 
 def too_large(_: Action, observation: Observation) -> None:
@@ -318,6 +305,18 @@ def test_an_observable_difference_is_reduced(reference: Target) -> None:
     assert reduced(reference, newer, *actions).actions == (AllocateNode(0), TakeIdentity(0))
 
 
+def test_a_new_defect_behind_an_old_one_of_its_field_is_reduced_without_it() -> None:
+    def too_large_node(action: Action, observation: Observation) -> None:
+        if isinstance(action, AllocateNode):
+            too_large(action, observation)
+
+    older, newer = Changed(answer=too_large_node), Changed(answer=too_large)
+    actions = AllocateNode(0), CollectMinor(), AllocateString(3)
+    still, found = compared(older, newer, *actions)
+    assert (still.change, found.change, found.is_late) == (STILL_FAILS, BROKE, True)
+    assert reduce_failure(Pair(older, newer), found).actions == (AllocateString(0),)
+
+
 def test_a_reduction_does_not_use_a_second_bug(buggy: Target) -> None:
     both = make_target(f"reference+{BUG}+{OTHER_BUG}")
     found = next(each for each in drawn(buggy, both) if each.change == BROKE)
@@ -368,3 +367,12 @@ def test_a_difference_is_counted_by_kind_and_action(reference: Target, buggy: Ta
     newer = Changed(answer=numbered_differently)
     [observable] = compared(reference, newer, AllocateNode(0), TakeIdentity(0))
     assert counted_as(observable) == "observable / identity / take_identity"
+
+
+def test_a_difference_is_counted_by_what_more_runs_show(reference: Target, buggy: Target) -> None:
+    [broke] = compared(reference, buggy, *TRIGGER)
+    counts = Counter(
+        {counted_as(broke): 2, "still-fails / sampling / samples / less / allocate_node": 1}
+    )
+    by_verdict = counted_by_verdict(counts, {name_of_verdict(broke): STILL_FAILS})
+    assert by_verdict == {"still-fails / sampling / samples / less / allocate_node": 3}

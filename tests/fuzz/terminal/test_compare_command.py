@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from comparing import write_changed
 
 from fuzz.sessions.compare import Before
 from fuzz.sessions.plan import Plan
@@ -22,22 +23,6 @@ CLEAN, MISMATCH = 0, 1
 RIGHT, WRONG = "reference", "reference+one-sample-per-object"
 PLAN = ("--actions", "400", "--seed", "5", "--corpus", "traces")
 FAULTY_COUNTER = Path(__file__).parent / "faulty_counter.py"
-IN_PYTHON = """
-from fuzz.targets import make_target
-
-class Numbering:
-    name = "numbering"
-    first = {first}
-    def __init__(self):
-        self.target = make_target("reference")
-    def start(self, configuration):
-        return self.target.start(configuration)
-    def perform(self, action):
-        answer = self.target.perform(action)
-        if answer.identity is not None:
-            answer.identity += {first}
-        return answer
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -132,8 +117,8 @@ def test_different_answers_of_two_programs_are_observable(
 ) -> None:
     programs = []
     for name, first in (("old", 0), ("new", 1000)):
-        Path(f"{name}.py").write_text(IN_PYTHON.format(first=first))
-        programs.append(f"{sys.executable} -m fuzz.targets {name}:Numbering .")
+        changed = write_changed(name, "answer.identity is not None", "identity", first)
+        programs.append(f"{sys.executable} -m fuzz.targets {changed} .")
     assert compare(*programs, "--target", "process", "--actions", "1000") == CLEAN
     printed = capsys.readouterr().out
     assert "OBSERVABLE 1: identity\n  before    identity 1\n  after     identity 1001\n" in printed
