@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
@@ -61,9 +61,13 @@ class KnownFailure:
         A failure that did not reproduce was not reduced, and the last steps of its trace are there
         by chance. So its identity alone is its cause.
         """
-        identity = self.saved.failure.identity
-        cause = self.cause if self.saved.reproduced and self.cause else identity
+        cause = self.cause if self.has_cause else self.saved.failure.identity
         return _digest(self.target, self.name, *cause)
+
+    @property
+    def has_cause(self) -> bool:
+        """Whether its trace shows its cause."""
+        return self.saved.reproduced and bool(self.cause)
 
     @property
     def id(self) -> str:
@@ -148,6 +152,19 @@ class Shown:
     """How often its trace was replayed, and how often it failed."""
     version: str = ""
     """The version on which it was replayed."""
+    is_looked_for: bool = True
+    """Whether a session of this night could find it."""
+
+    @property
+    def bad_versions(self) -> tuple[str, ...]:
+        """The versions on which it failed."""
+        replayed = [self.version] if self.failed and self.version else []
+        return tuple(dict.fromkeys([*self.versions, *replayed]))
+
+    @property
+    def is_flaky(self) -> bool:
+        """Whether its runs differ, as this night saw."""
+        return self.state == FLAKY or 0 < self.failed < self.runs
 
 
 @attrs.frozen
@@ -162,6 +179,11 @@ class Triaged:
     muted_until: str = ""
     because: str = ""
     issue: str = ""
+
+    @property
+    def is_flaky(self) -> bool:
+        """Whether a person set that its runs differ."""
+        return 0 < self.failed < self.runs
 
 
 Line: TypeAlias = KnownFailure | NightDone | Shown | Triaged
@@ -202,8 +224,29 @@ class Life:
     """What is known of a failure before a night."""
 
     known: KnownFailure
+    """Its trace that is best to read."""
     told: tuple[Shown | Triaged, ...] = ()
     """What nights showed and persons set, in the order of the history."""
+    first: KnownFailure = attrs.field(
+        default=attrs.Factory(lambda self: self.known, takes_self=True)
+    )
+    """The one of its traces that gives the failure its ids, which stay the same."""
+    traces: tuple[KnownFailure, ...] = attrs.field(
+        default=attrs.Factory(lambda self: (self.known,), takes_self=True)
+    )
+
+    @property
+    def id(self) -> str:
+        return self.first.id
+
+    @property
+    def cause_id(self) -> str:
+        return self.first.cause_id
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """All names of its causes and of itself, as they may be in a history."""
+        return frozenset(id_ for each in self.traces for id_ in each.ids)
 
     @property
     def shown(self) -> tuple[Shown, ...]:
@@ -215,12 +258,15 @@ class Life:
 
     @property
     def sessions(self) -> list[str]:
-        """The sessions that found it, in the order of their starts."""
-        return sorted({each for shown in self.shown for each in shown.sessions})
+        """The sessions that found it, in the order of the nights.
+
+        Only sessions of one night are in the order of their clocks, one of which may be wrong.
+        """
+        return [*dict.fromkeys(each for shown in self.shown for each in shown.sessions)]
 
     @property
     def first_seen(self) -> str:
-        """When the first of them started."""
+        """When the first of them started, by its clock."""
         return next(iter(self.sessions), "").partition(" ")[0]
 
     @property
@@ -230,7 +276,7 @@ class Life:
     @property
     def versions(self) -> list[str]:
         """The versions on which it failed, in the order of the nights."""
-        return [*dict.fromkeys(each for shown in self.shown for each in _bad_versions(shown))]
+        return [*dict.fromkeys(each for shown in self.shown for each in shown.bad_versions)]
 
     @property
     def state(self) -> State | None:
@@ -250,8 +296,11 @@ class Life:
 
     @property
     def is_flaky(self) -> bool:
-        """Whether its runs differ, as a night saw or a person set."""
-        return self.state == FLAKY or _is_mixed(self.runs)
+        """Whether its runs differ since it was last fixed."""
+        if self.state == FIXED:
+            return False
+        # `tries` are runs that passed after one failed.
+        return self.state == FLAKY or self.known.saved.tries > 0 or _is_mixed(self.runs)
 
     def mute(self, today: date) -> Mute | None:
         """Whether and why it is muted."""
@@ -270,7 +319,7 @@ class Life:
         """Where it last began to fail, and where it was fixed."""
         bounds, passed, is_bad = VersionBounds(), "", False
         for each in self.shown:
-            bad = _bad_versions(each)
+            bad = each.bad_versions
             if each.state == FIXED:
                 passed = each.version or passed
                 bounds = bounds._replace(fixed_in=each.version) if is_bad else bounds
@@ -286,13 +335,8 @@ def described(life: Life) -> str:
     state: str = FLAKY if life.state == OPEN and life.is_flaky else life.state or "not seen"
     state = str(mute) if mute and state != FIXED else state
     identity = " / ".join(known.saved.failure.identity)
-    words = [known.id, state, known.target, known.name, life.issue, identity]
+    words = [life.id, state, known.target, known.name, life.issue, identity]
     return " ".join(filter(None, words))
-
-
-def _bad_versions(shown: Shown) -> list[str]:
-    replayed = [shown.version] if shown.failed and shown.version else []
-    return [*shown.versions, *(each for each in replayed if each not in shown.versions)]
 
 
 def _is_mixed(runs: Sequence[tuple[int, int]]) -> bool:
@@ -329,36 +373,75 @@ class FailureHistory:
     def lives(self, found: Iterable[KnownFailure] = ()) -> dict[str, Life]:
         """Each failure by its id, with those that were found now.
 
-        Of several traces the one that is best to read is kept. What was set for a cause holds for
-        each of its failures, also if it is first found now.
+        What was set for a cause holds for each of its failures, also if it is first found now.
         """
-        all_known = [*_of_kind(self.lines, KnownFailure), *found]
-        known: dict[str, KnownFailure] = {}
-        for failure in all_known:
-            other = known.setdefault(failure.id, failure)
-            known[failure.id] = min(other, failure, key=lambda each: each.order)
         counting = {each.at for each in self.nights}
-        told: dict[str, list[Shown | Triaged]] = defaultdict(list)
-        names: dict[str, set[str]] = defaultdict(set)
-        for failure in all_known:
-            for name in failure.ids:
-                names[name].add(failure.id)
-        for line in self.lines:
-            if isinstance(line, Triaged) or (isinstance(line, Shown) and line.at in counting):
-                for id_ in names[line.failure]:
-                    told[id_].append(line)
-        return {id_: Life(failure, tuple(told[id_])) for id_, failure in known.items()}
+        told = [
+            each
+            for each in self.lines
+            if isinstance(each, Triaged) or (isinstance(each, Shown) and each.at in counting)
+        ]
+        by_name: dict[str, list[int]] = defaultdict(list)
+        for place, line in enumerate(told):
+            by_name[line.failure].append(place)
+        lives = {}
+        for traces in _failures([*_of_kind(self.lines, KnownFailure), *found], told):
+            best = min(traces, key=lambda each: each.order)
+            life = Life(best, (), traces[0], tuple(traces))
+            places = {place for id_ in life.ids & by_name.keys() for place in by_name[id_]}
+            lives[life.id] = attrs.evolve(life, told=tuple(told[place] for place in sorted(places)))
+        return lives
+
+
+def _failures(
+    known: Iterable[KnownFailure], told: Sequence[Shown | Triaged]
+) -> Iterator[list[KnownFailure]]:
+    """The traces of each failure; the first one gives it its ids.
+
+    The steps of a trace show a failure's cause only if it was reduced in runs that did not differ.
+    So traces of one identity whose causes differ are one failure if one of them has no cause, or
+    was flaky before the other one was found. What a night showed as a failure stays one. Its line
+    has the id, so that the ids do not depend on later nights.
+    """
+    places: dict[str, int] = {}
+    for place, line in enumerate(told):
+        if isinstance(line, Shown):
+            places.setdefault(line.failure, place)
+    flaky = {each.failure for each in told if each.is_flaky}
+    identities: dict[tuple[str, ...], dict[str, list[KnownFailure]]] = {}
+    for each in known:
+        identity = each.target, each.name, *each.saved.failure.identity
+        identities.setdefault(identity, {}).setdefault(each.id, []).append(each)
+
+    def place_of(traces: Sequence[KnownFailure]) -> int:
+        """Where a night first showed them under their own id."""
+        first = traces[0]
+        return min(places.get(id_, len(told)) for id_ in (first.id, first.earlier_ids[1]))
+
+    for same in identities.values():
+        failures: list[list[KnownFailure]] = []
+        for traces in sorted(
+            same.values(), key=lambda it: (place_of(it), not it[0].has_cause, it[0].order)
+        ):
+            is_shown = place_of(traces) < len(told)
+            unsure = [it for it in failures if not it[0].has_cause or it[0].ids & flaky]
+            others = unsure or ([] if traces[0].has_cause else failures)
+            if others and not is_shown:
+                others[0].extend(traces)
+            else:
+                failures.append(traces)
+        yield from failures
 
 
 def muted_traces(folder: Path) -> dict[str, Mute]:
     """The names of the traces of failures that are muted today. Raises BadInputError."""
-    history = read(folder / NAME)
-    lives, today = history.lives(), datetime.now(UTC).date()
-    known = [each for each in history.lines if isinstance(each, KnownFailure)]
+    today = datetime.now(UTC).date()
     return {
         each.saved.path.name: mute
-        for each in known
-        if each.saved.path is not None and (mute := lives[each.id].mute(today))
+        for life in read(folder / NAME).lives().values()
+        if (mute := life.mute(today))
+        for each in life.traces
+        if each.saved.path is not None
     }
 
 

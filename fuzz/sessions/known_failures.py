@@ -28,7 +28,7 @@ class KnownFailures:
         path = plan.corpus / failure_history.NAME
         self._history = failure_history.read(path)
         lives = self._history.lives().values()
-        every = {each for life in lives for each in life.known.ids}
+        every = {each for life in lives for each in life.ids}
         if unknown := sorted(self._ids - every):
             command = shell_words(["gcfuzz", "triage", path_argument(plan.corpus)])
             raise BadInputError(
@@ -49,10 +49,11 @@ class KnownFailures:
     def why(self, saved: SavedFailure) -> str:
         """Why a reduced failure is known; empty if it is not."""
         failure = KnownFailure(self._plan.target, self._plan.name, cause_of(saved.failure), saved)
-        return self._why(self._history.lives([failure])[failure.id])
+        lives = self._history.lives([failure]).values()
+        return next(self._why(life) for life in lives if failure in life.traces)
 
     def _why(self, life: Life) -> str:
-        if life.known.ids & self._ids:
+        if life.ids & self._ids:
             return "known"
         mute = life.mute(self._today)
         return "" if mute is None else str(mute)

@@ -60,7 +60,7 @@ BACK: Literal["back"] = "back"
 COUNTED = (NEW, BACK, OPEN, FLAKY, MUTED, FIXED)
 """The numbers of causes that each summary has."""
 RUNS = 5
-"""How often a trace is replayed, unless it fails before and is not known to be flaky."""
+"""How often a trace is replayed. One that stopped when it fails would seem to fail more often."""
 NIGHTS_MAX = 30
 """How many nights a page compares."""
 
@@ -79,10 +79,8 @@ class Replayed:
 class Replay(Protocol):
     """Replays a trace on tonight's build."""
 
-    def __call__(
-        self, known: KnownFailure, trace: Trace, path: Path, *, is_always: bool
-    ) -> Replayed:
-        """Run it RUNS times, or until it fails unless `is_always`."""
+    def __call__(self, known: KnownFailure, trace: Trace, path: Path) -> Replayed:
+        """Run it RUNS times."""
 
 
 @attrs.frozen
@@ -156,7 +154,7 @@ class NightFailure:
         saved = self.saved
         muted_until, because = self.mute or ("", "")
         return {
-            "id": self.known.id,
+            "id": self.life.id,
             "identity": [*self.identity],
             "message": saved.failure.message,
             "state": self.state,
@@ -200,7 +198,7 @@ class NightCause:
 
     @property
     def id(self) -> str:
-        return self.first.known.cause_id
+        return self.first.life.cause_id
 
     @property
     def target(self) -> str:
@@ -408,16 +406,20 @@ def sum_up(
     history = history.before({run.id for run in runs})
     earlier = {run.id for night in history.nights for run in night.sessions}
     found = _found(sessions, runs, material)
-    lives = history.lives(known for each in found.values() for known, _ in each)
+    lives = history.lives(known for known, _ in found)
     tonight = [
         session for session, run in zip(sessions, runs, strict=True) if run.id not in earlier
     ]
+    found_in: dict[str, list[SessionRun]] = defaultdict(list)
+    for known, run in found:
+        if run.id not in earlier:
+            found_in[known.id].append(run)
     failures = []
     for id_ in sorted(lives):
-        here = [(known, run) for known, run in found.get(id_, ()) if run.id not in earlier]
-        life = _with_best_trace(lives[id_], [known for known, _ in found.get(id_, ())], material)
+        life = _with_best_trace(lives[id_], material)
+        here = [run for own_id in {each.id for each in life.traces} for run in found_in[own_id]]
         if here or life.known.saved.failure.change == BROKE:
-            shown = _shown(at, id_, [run for _, run in here])
+            shown = _shown(at, id_, here)
             failures.append(_judged(life, shown, tonight, material, replay))
     causes = _by_cause(failures, [*(night.at for night in history.nights), at])
     counts = _counts(causes)
@@ -440,7 +442,7 @@ def sum_up(
         left_out=tuple(material.left_out),
         unreduced=_unreduced(material, failures),
         unnamed=_unnamed(material, history, failures),
-        found=tuple(known for each in found.values() for known, _ in each),
+        found=tuple(known for known, _ in found),
     )
 
 
@@ -494,31 +496,26 @@ def _run_of(session: SessionRecord) -> SessionRun:
     )
 
 
-Found: TypeAlias = dict[str, list[tuple[KnownFailure, SessionRun]]]
-
-
 def _found(
     sessions: Sequence[SessionRecord], runs: Sequence[SessionRun], material: Material
-) -> Found:
-    """The failures of sessions, and the sessions of each, by the failure's id."""
-    found: Found = defaultdict(list)
+) -> list[tuple[KnownFailure, SessionRun]]:
+    """The failures of sessions, and the session of each."""
+    found = []
     for session, run in zip(sessions, runs, strict=True):
         plan = session.plan
         for saved in (*session.failures, *session.beyond):
             traced = material.trace_of(saved)
             cause: Cause = () if traced is None else cause_of(saved.with_trace(traced[1]).failure)
             known = KnownFailure(plan.target, plan.name, cause, saved, plan.options)
-            found[known.id].append((known, run))
+            found.append((known, run))
     return found
 
 
-def _with_best_trace(life: Life, found: Sequence[KnownFailure], material: Material) -> Life:
+def _with_best_trace(life: Life, material: Material) -> Life:
     """The life of a failure before this night, with the best trace that is there."""
-
-    def order(each: KnownFailure) -> tuple[object, ...]:
-        return material.trace_of(each.saved) is None, *each.order
-
-    return attrs.evolve(life, known=min((life.known, *found), key=order))
+    traces = sorted(life.traces, key=lambda each: each.order)
+    there = (each for each in traces if material.trace_of(each.saved) is not None)
+    return attrs.evolve(life, known=next(there, life.known))
 
 
 def _shown(at: str, id_: str, found_in: Sequence[SessionRun]) -> Shown:
@@ -540,16 +537,20 @@ def _judged(
         if known.saved.failure.change != BROKE:
             replayed = Replayed(problem="it is what a change did, and not a failure")
         else:
-            replayed = replay(known, trace, path, is_always=life.is_flaky)
-    shown = attrs.evolve(
-        shown, failed=replayed.failed, runs=replayed.runs, version=replayed.version
-    )
+            replayed = replay(known, trace, path)
     is_looked_for = any(
         (session.plan.target, session.plan.name) == (known.target, known.name)
         and (traced is None or _can_draw(session.plan, traced[1]))
         for session in tonight
     )
-    state = state_after(life, shown, is_looked_for)
+    shown = attrs.evolve(
+        shown,
+        failed=replayed.failed,
+        runs=replayed.runs,
+        version=replayed.version,
+        is_looked_for=is_looked_for,
+    )
+    state = state_after(life, shown)
     shown = attrs.evolve(shown, state=state)
     mute = life.mute(datetime.fromisoformat(shown.at).date())
     return NightFailure(
@@ -577,7 +578,7 @@ def _by_cause(failures: Iterable[NightFailure], nights: Sequence[str]) -> tuple[
     places = {at: place for place, at in enumerate(nights)}
     groups: dict[str, list[NightFailure]] = defaultdict(list)
     for each in sorted(failures, key=lambda each: each.order):
-        groups[each.known.cause_id].append(each)
+        groups[each.life.cause_id].append(each)
     causes = []
     for group in groups.values():
         shown = [shown for each in group for shown in each.life.shown]

@@ -800,7 +800,7 @@ def triage_command(  # noqa: PLR0913 - the options of the command
     if not path.exists():
         raise BadInputError(f"{path}: there is no such history; `gcfuzz report` makes one")
     lives = history.read(path).lives()
-    known = {each for life in lives.values() for each in life.known.ids}
+    known = {each for life in lives.values() for each in life.ids}
     if unknown := [each for each in ids if each not in known]:
         command = shell_words(["gcfuzz", "triage", path_argument(place)])
         raise BadInputError(f"{path}: has no failure {unknown[0]}; `{command}` lists them")
@@ -814,7 +814,7 @@ def triage_command(  # noqa: PLR0913 - the options of the command
         history.add(path, [history.Triaged(history.now(), each, *what) for each in ids])
         lives = history.read(path).lives()
     for _, life in sorted(lives.items()):
-        if not ids or life.known.ids & {*ids}:
+        if not ids or life.ids & {*ids}:
             Screen().print(history.described(life))
     return CLEAN
 

@@ -53,20 +53,15 @@ class NightBuild:
         """The arguments that replay a failure: tonight's, or else those of its session."""
         return self._choice.arguments or [*known.options]
 
-    def replayed(
-        self, known: KnownFailure, trace: Trace, path: Path, *, is_always: bool
-    ) -> Replayed:
-        """Run a trace RUNS times, or until it fails unless `is_always`."""
-        failed = runs = 0
+    def replayed(self, known: KnownFailure, trace: Trace, path: Path) -> Replayed:
+        """Run a trace RUNS times."""
         try:
             target = self._target_for(known, trace)
             version = contract_of(target).version or ""
-            while runs < RUNS and (is_always or not failed):
-                failed += replay(target, trace, str(path)) is not None
-                runs += 1
+            failed = sum(replay(target, trace, str(path)) is not None for _ in range(RUNS))
         except BadInputError as problem:
             return Replayed(problem=str(problem))
-        return Replayed(failed, runs, version)
+        return Replayed(failed, RUNS, version)
 
     def explained(self, known: KnownFailure, trace: Trace, path: Path) -> Page:
         """The page that explains a trace. Raises BadInputError."""

@@ -67,7 +67,7 @@ def _cause(
     first, saved = cause.first, cause.first.saved
     is_reduced = saved.length < saved.reduced_from
     reduced = f", reduced from {saved.reduced_from:,}" if is_reduced else ""
-    traced = {each.known.id: _copied(each, material, folder) for each in cause.failures}
+    traced = {each.life.id: _copied(each, material, folder) for each in cause.failures}
     shown: dict[str, Any] = {
         "id": cause.id,
         "state": cause.state,
@@ -80,10 +80,10 @@ def _cause(
         "is_link": is_url(cause.issue),
         "others": [
             {
-                "id": each.known.id,
+                "id": each.life.id,
                 "identity": " / ".join(each.saved.failure.identity),
                 "state": each.state,
-                "trace": traced[each.known.id],
+                "trace": traced[each.life.id],
             }
             for each in cause.failures[1:]
         ],
@@ -93,7 +93,7 @@ def _cause(
         return shown
     path, trace = found
     arguments = first.known.options if build is None else build.arguments_for(first.known)
-    shown |= _actions(trace, str(traced[first.known.id]), arguments)
+    shown |= _actions(trace, str(traced[first.life.id]), arguments)
     shown["log"] = _copied_log(path, folder)
     shown["notes"] += [f"planted: {bug}" for bug in trace.header.kills]
     if build is None:

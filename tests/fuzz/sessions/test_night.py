@@ -32,7 +32,7 @@ def replaying(*results: Replayed) -> Replay:
     """A build on which replays have these results, the last one again and again."""
     left = [*results]
 
-    def replay(known: KnownFailure, trace: Trace, path: Path, *, is_always: bool) -> Replayed:
+    def replay(known: KnownFailure, trace: Trace, path: Path) -> Replayed:
         return left.pop(0) if len(left) > 1 else left[0]
 
     return replay
@@ -146,8 +146,8 @@ def test_failures_beyond_the_whole_chunks_count(tmp_path: Path) -> None:
         ([(FOUND, PASSES)], [("flaky", "new")]),
         ([(FOUND, MIXED), (CLEAN, PASSES)], [("flaky", "new"), ("flaky", "")]),
         (
-            [(FOUND, MIXED), *[(CLEAN, PASSES)] * 2],
-            [("flaky", "new"), ("flaky", ""), ("fixed", "fixed")],
+            [(FOUND, MIXED), *[(CLEAN, PASSES)] * 3],
+            [("flaky", "new"), ("flaky", ""), ("flaky", ""), ("fixed", "fixed")],
         ),
         (
             [(FOUND, FAILS), (FOUND, MIXED), (FOUND, FAILS)],
@@ -165,7 +165,7 @@ def test_a_failure_has_a_state_in_each_night(
 def replaying_but(passing: tuple[str, ...], version: str) -> Replay:
     """A build on which the traces of these names pass, and all others fail."""
 
-    def replay(known: KnownFailure, trace: Trace, path: Path, *, is_always: bool) -> Replayed:
+    def replay(known: KnownFailure, trace: Trace, path: Path) -> Replayed:
         return attrs.evolve(PASSES if path.name in passing else FAILS, version=version)
 
     return replay
@@ -189,17 +189,14 @@ def test_a_failure_that_comes_back_inside_an_open_cause_is_news(tmp_path: Path) 
     assert cause.bounds == ("v3", "v4", "")
 
 
-def test_a_failure_that_only_sessions_saw_is_fixed_after_several_builds(tmp_path: Path) -> None:
-    seen_once = [failure(path="a.jsonl", reproduced=False)]
-    made = nights(tmp_path, (seen_once, PASSES), *[(CLEAN, PASSES)] * 6)
-    assert [states(each)["heap"] for each in made] == ["flaky"] * 5 + ["fixed"] * 2
-
-
-def test_a_failure_that_never_reproduces_is_new_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reproduced", [{0}, {2}, {1, 3}, set[int]()])
+def test_a_flaky_failure_is_one_cause_on_each_night_that_a_mute_reaches(
+    reproduced: set[int], tmp_path: Path
+) -> None:
     made: list[Night] = []
     history = FailureHistory()
     for number in range(5):
-        found = failure(path="a.jsonl", reproduced=False)
+        found = failure(path="a.jsonl", reproduced=number in reproduced)
         corpus = written(
             tmp_path / str(number), record(found, timing=[timing(started=NIGHTS[number])])
         )
@@ -207,7 +204,12 @@ def test_a_failure_that_never_reproduces_is_new_once(tmp_path: Path) -> None:
         traces.write_to(attrs.evolve(TRACE, actions=actions), corpus / "a.jsonl")
         made.append(night(corpus, history=history, replay=replaying(PASSES), at=NIGHTS[number]))
         history = FailureHistory((*history.lines, *made[-1].lines(history)))
+        if number == 3:
+            mute = Triaged(NIGHTS[0], made[0].causes[0].id, muted_until="2026-12-24")
+            history = FailureHistory((*history.lines, mute))
     assert [each.has_new for each in made] == [True, False, False, False, False]
+    assert len({cause.id for each in made for cause in each.causes}) == 1
+    assert [states(each)["heap"] for each in made] == [*["flaky"] * 4, "muted"]
 
 
 @pytest.mark.parametrize(
@@ -256,6 +258,17 @@ def test_only_a_version_on_which_a_trace_passed_is_good(
 ) -> None:
     *_, last = nights(tmp_path, *each_night)
     assert last.failures[0].life.bounds == bounds
+
+
+def test_a_failure_is_seen_first_and_last_in_the_order_of_nights(tmp_path: Path) -> None:
+    """The clock of the second night's session was behind."""
+    history = FailureHistory()
+    for number, started in enumerate((NIGHTS[2], "1970-01-01T02:00:00+00:00")):
+        corpus = written(tmp_path / str(number), record(*FOUND, timing=[timing(started=started)]))
+        current = night(corpus, history=history, at=NIGHTS[3 + number])
+        history = FailureHistory((*history.lines, *current.lines(history)))
+    data = current.failures[0].to_data()
+    assert (data["first_seen"], data["last_seen"]) == (NIGHTS[2], "1970-01-01T02:00:00+00:00")
 
 
 def test_a_night_that_is_made_again_counts_once(tmp_path: Path) -> None:
