@@ -296,11 +296,8 @@ class Life:
 
     @property
     def is_flaky(self) -> bool:
-        """Whether its runs differ since it was last fixed."""
-        if self.state == FIXED:
-            return False
-        # `tries` are runs that passed after one failed.
-        return self.state == FLAKY or self.known.saved.tries > 0 or _is_mixed(self.runs)
+        """Whether its runs differ, as a night saw or a person set."""
+        return self.state == FLAKY or _is_mixed(self.runs)
 
     def mute(self, today: date) -> Mute | None:
         """Whether and why it is muted."""

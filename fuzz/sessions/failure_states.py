@@ -27,15 +27,14 @@ from fuzz.sessions.flaky import MISSED_MAX
 def state_after(life: Life, shown: Shown) -> State:
     """The state of a failure after a night that is not part of its life yet.
 
+    The night's own state is what its sessions showed, without replays: open or flaky.
+
     A failure that is not flaky is fixed if each replay passes. If each one failed in the night
     before, five of each are less likely than MISSED_MAX, whatever its share of failures is.
     """
-    if shown.failed and (life.is_flaky or shown.failed < shown.runs):
-        return FLAKY
-    if shown.failed:
-        return OPEN
-    if shown.sessions:
-        return FLAKY if shown.runs or life.is_flaky else OPEN
+    if shown.failed or shown.sessions:
+        is_mixed = shown.state == FLAKY or shown.failed < shown.runs
+        return FLAKY if is_mixed or life.is_flaky else OPEN
     if shown.runs:
         return FLAKY if life.is_flaky and not _is_past(life, shown) else FIXED
     if life.state == FIXED:

@@ -410,17 +410,16 @@ def sum_up(
     tonight = [
         session for session, run in zip(sessions, runs, strict=True) if run.id not in earlier
     ]
-    found_in: dict[str, list[SessionRun]] = defaultdict(list)
+    found_as: dict[str, list[Found]] = defaultdict(list)
     for known, run in found:
         if run.id not in earlier:
-            found_in[known.id].append(run)
+            found_as[known.id].append((known, run))
     failures = []
     for id_ in sorted(lives):
         life = _with_best_trace(lives[id_], material)
-        here = [run for own_id in {each.id for each in life.traces} for run in found_in[own_id]]
+        here = [each for own_id in {it.id for it in life.traces} for each in found_as[own_id]]
         if here or life.known.saved.failure.change == BROKE:
-            shown = _shown(at, id_, here)
-            failures.append(_judged(life, shown, tonight, material, replay))
+            failures.append(_judged(life, _shown(at, id_, here), tonight, material, replay))
     causes = _by_cause(failures, [*(night.at for night in history.nights), at])
     counts = _counts(causes)
     done = NightDone(
@@ -496,9 +495,12 @@ def _run_of(session: SessionRecord) -> SessionRun:
     )
 
 
+Found: TypeAlias = tuple[KnownFailure, SessionRun]
+
+
 def _found(
     sessions: Sequence[SessionRecord], runs: Sequence[SessionRun], material: Material
-) -> list[tuple[KnownFailure, SessionRun]]:
+) -> list[Found]:
     """The failures of sessions, and the session of each."""
     found = []
     for session, run in zip(sessions, runs, strict=True):
@@ -518,11 +520,13 @@ def _with_best_trace(life: Life, material: Material) -> Life:
     return attrs.evolve(life, known=next(there, life.known))
 
 
-def _shown(at: str, id_: str, found_in: Sequence[SessionRun]) -> Shown:
-    """The failure's line of this night; `_judged` completes it."""
-    versions = {version for run in found_in for version in run.versions}
-    runs = {run.id for run in found_in}
-    return Shown(at, id_, OPEN, tuple(sorted(runs)), tuple(sorted(versions)))
+def _shown(at: str, id_: str, found: Sequence[Found]) -> Shown:
+    """What this night's sessions showed of a failure; `_judged` completes it."""
+    versions = {version for _, run in found for version in run.versions}
+    runs = {run.id for _, run in found}
+    # `tries` are runs that passed after it failed.
+    state = FLAKY if any(known.saved.tries for known, _ in found) else OPEN
+    return Shown(at, id_, state, tuple(sorted(runs)), tuple(sorted(versions)))
 
 
 def _judged(
