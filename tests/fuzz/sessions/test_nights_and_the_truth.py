@@ -49,7 +49,7 @@ from fuzz.terminal.night_build import NightBuild
 from fuzz.terminal.night_page import write_night
 
 HISTORIES, HISTORIES_AT_NIGHT = 200, 10_000
-STEPS, STEPS_AT_NIGHT = 10, 25
+STEPS, STEPS_AT_NIGHT = 6, 25
 UNCLEAR_MAX = 0.02
 RUNS = 5
 START = datetime(2020, 1, 1, 4, tzinfo=UTC)
@@ -222,7 +222,7 @@ class Nights(RuleBasedStateMachine):
 
     def lose_a_trace(self, source: random.Random) -> None:
         which = source.randrange(len(DEFECTS))
-        if source.random() < 0.02:
+        if source.random() < 0.01:
             self.truths[DEFECTS[which]].is_kept = False
             for path in self.kept.rglob(f"{which}-*.jsonl"):
                 path.unlink()
@@ -356,7 +356,7 @@ class Nights(RuleBasedStateMachine):
 
 def is_lost(chance: float) -> bool:
     """Whether a session's trace is gone."""
-    return chance < 0.02
+    return chance < 0.01
 
 
 def is_raw(defect: Defect, chance: float) -> bool:
