@@ -303,23 +303,24 @@ static void add_string(void *string, uint64_t length)
     if (string == NULL || adapter->contents == NULL)
         return;
     unsigned char *contents = adapter->contents(string);
+    uint64_t count = length * contract.string.item_bytes;
     string_count++;
-    for (uint64_t offset = 0; offset < length; offset++)
+    for (uint64_t offset = 0; offset < count; offset++)
         contents[offset] = byte_of(string_count, offset);
 }
 
 /* The row that answers for a string: its number, and what is wrong with the bytes after it. */
-static void append_contents_of(text *to, const unsigned char *contents, uint64_t length)
+static void append_contents_of(text *to, const unsigned char *contents, uint64_t count)
 {
     uint64_t number = 0, offset;
-    for (offset = 0; offset < length && offset < NUMBER_BYTES; offset++)
+    for (offset = 0; offset < count && offset < NUMBER_BYTES; offset++)
         number |= (uint64_t)contents[offset] << 8 * offset;
     append(to, "%s[%llu", to->count ? ", " : "", (unsigned long long)number);
-    while (offset < length && contents[offset] == byte_of(number, offset))
+    while (offset < count && contents[offset] == byte_of(number, offset))
         offset++;
-    if (offset < length)
+    if (offset < count)
         append(to, ", %llu", (unsigned long long)offset);
-    for (uint64_t shown = 0; offset < length && shown < SHOWN_BYTES; shown++)
+    for (uint64_t shown = 0; offset < count && shown < SHOWN_BYTES; shown++)
         append(to, ", %u", contents[offset++]);
     append(to, "]");
 }
@@ -339,7 +340,7 @@ static void compare_contents(void)
         }
         if (!seen.error[0] && description.type_index == contract.string.type_index)
             append_contents_of(&seen.contents, adapter->contents(queue.objects[row]),
-                               (uint64_t)description.number);
+                               (uint64_t)description.number * contract.string.item_bytes);
     }
 }
 

@@ -137,8 +137,8 @@ typedef struct {
     void (*resume_sampling)(void);
     void (*fork)(void);
 
-    /* The characters of a string, one byte each, as many as its description says. With this, the
-     * kit writes into each new string, and compares all of them when it is asked to. */
+    /* The characters of a string: item_bytes for each, as many as its description says. With this,
+     * the kit writes into each new string, and compares all of them when it is asked to. */
     unsigned char *(*contents)(void *string);
 } gcfuzz_adapter;
 

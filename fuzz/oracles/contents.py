@@ -34,6 +34,7 @@ class ContentsOracle(Oracle):
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
+        self._kinds = contract.layout.kinds
         self._check = {"bytes": self._check_bytes, "checksums": self._check_sum}[
             contract.contents or "bytes"
         ]
@@ -53,8 +54,13 @@ class ContentsOracle(Oracle):
         for obj, row in zip(objects, rows, strict=True):
             self._check(obj, row)
 
+    def _count(self, obj: ShadowObject) -> int:
+        """How many bytes the mutator wrote."""
+        return obj.number * self._kinds[obj.kind].item_bytes
+
     def _check_bytes(self, obj: ShadowObject, row: Sequence[int]) -> None:
-        first = contents_of(obj.contents, min(obj.number, NUMBER_BYTES))
+        count = self._count(obj)
+        first = contents_of(obj.contents, min(count, NUMBER_BYTES))
         if [*row] == [number_in(first)]:
             return
         shown = row[0] if row else -1
@@ -63,27 +69,26 @@ class ContentsOracle(Oracle):
             offset = next(each for each in range(len(first)) if got[each] != first[each])
             self._raise(obj, offset, first[offset:], got[offset:])
         has_bytes = shown == number_in(first) and len(row) > NUMBER_AND_OFFSET
-        if has_bytes and row[1] in range(obj.number):
-            right = contents_of(obj.contents, obj.number)[row[1] :][:SHOWN_BYTES]
+        if has_bytes and row[1] in range(count):
+            right = contents_of(obj.contents, count)[row[1] :][:SHOWN_BYTES]
             self._raise(obj, row[1], right, row[NUMBER_AND_OFFSET:])
         expected = f"the row [{number_in(first)}]"
-        raise self.mismatch("contents", expected, f"the row {[*row]}", _named(obj))
+        raise self.mismatch("contents", expected, f"the row {[*row]}", self._named(obj))
 
     def _check_sum(self, obj: ShadowObject, row: Sequence[int]) -> None:
-        expected = crc32(contents_of(obj.contents, obj.number))
+        expected = crc32(contents_of(obj.contents, self._count(obj)))
         if [*row] != [expected]:
-            why = f"CRC-32 of the bytes; {_named(obj)}"
+            why = f"CRC-32 of the bytes; {self._named(obj)}"
             raise self.mismatch("contents", f"the row [{expected}]", f"the row {[*row]}", why)
 
     def _raise(
         self, obj: ShadowObject, offset: int, expected: Sequence[int], got: Sequence[int]
     ) -> NoReturn:
         right, wrong = (_hexadecimal(each) for each in (expected, got))
-        raise self.mismatch("contents", f"{right} at offset {offset}", wrong, _named(obj))
+        raise self.mismatch("contents", f"{right} at offset {offset}", wrong, self._named(obj))
 
-
-def _named(obj: ShadowObject) -> str:
-    return f"{obj.label} has {obj.number} bytes and the number {obj.contents}"
+    def _named(self, obj: ShadowObject) -> str:
+        return f"{obj.label} has {self._count(obj)} bytes and the number {obj.contents}"
 
 
 def _hexadecimal(numbers: Sequence[int]) -> str:

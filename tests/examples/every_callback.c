@@ -8,7 +8,7 @@
 
 #include "gcfuzz_adapter.h"
 
-enum { NODE = 1, WEAKREF, ARRAY, STRING, EPHEMERON, PREBUILT_LENGTH = 2 };
+enum { NODE = 1, WEAKREF, ARRAY, STRING, EPHEMERON, PREBUILT_LENGTH = 2, CHARACTER_BYTES = 2 };
 
 typedef struct {
     uint32_t kind;
@@ -43,7 +43,7 @@ static void start(const int64_t *values, gcfuzz_contract *contract)
         .node = {NODE, 8, 0},
         .weakref = {WEAKREF, 8, 0},
         .array = {ARRAY, 8, 8},
-        .string = {STRING, 8, 1},
+        .string = {STRING, 8, CHARACTER_BYTES},
         .ephemeron = {EPHEMERON, 16, 0},
         .word_bytes = 8,
         .large_object_bytes = 1,
@@ -149,12 +149,12 @@ static void move_array(void *array, uint64_t source_start, uint64_t dest_start, 
 static uint64_t take_identity(void *obj) { return (uint64_t)((object *)obj)->number + 100; }
 static void pin(void *string) { SAY("pin %" PRId64 "\n", ((object *)string)->number); }
 
-/* The tenth character of a long string is lost. */
+/* The tenth byte of a string is lost, if there is one. */
 static void unpin(void *string)
 {
     object *obj = string;
     SAY("unpin %" PRId64 "\n", obj->number);
-    if (obj->number > 9)
+    if (CHARACTER_BYTES * obj->number > 9)
         ((unsigned char *)obj->references)[9] = 0;
 }
 

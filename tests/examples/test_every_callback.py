@@ -185,6 +185,7 @@ def test_an_ephemeron_has_a_value(talk: Talk) -> None:
 
 
 CHECK = '{"do": "check_contents"}'
+WIDE = '{"do": "allocate_string", "length": 5}'
 LONG, OLD = '{"do": "allocate_string", "length": 12}', '{"do": "allocate_old_string", "length": 9}'
 
 
@@ -195,8 +196,12 @@ def test_the_kit_writes_into_each_string_and_compares_it(talk: Talk) -> None:
 
 def test_the_kit_shows_the_bytes_from_the_first_wrong_one_on(talk: Talk) -> None:
     answers, _ = talk(LONG, LONG, '{"do": "unpin", "root": 0}', CHECK)
-    *_, ten, eleven = contents_of(1, 12)
-    assert answers[-1] == {"contents": [[1, 9, 0, ten, eleven], [2]]}
+    assert answers[-1] == {"contents": [[1, 9, 0, *contents_of(1, 24)[10:]], [2]]}
+
+
+def test_the_kit_compares_all_bytes_of_a_wide_character(talk: Talk) -> None:
+    answers, _ = talk(WIDE, '{"do": "unpin", "root": 0}', CHECK)
+    assert answers[-1] == {"contents": [[1, 9, 0]]}
 
 
 def test_the_kit_compares_a_string_that_only_an_array_refers_to(talk: Talk) -> None:

@@ -106,6 +106,18 @@ def test_a_resized_block_keeps_its_number(contract: Contract) -> None:
         check(bench, [2], [3, 16, 0])
 
 
+def test_all_bytes_of_wide_characters_are_compared(contract: Contract) -> None:
+    string = attrs.evolve(contract.layout.kinds["string"], item_bytes=4)
+    layout = attrs.evolve(contract.layout, kinds={**contract.layout.kinds, "string": string})
+    wide = attrs.evolve(contract, layout=layout)
+    bench = bench_after(wide, AllocateString(3))
+    check(bench, [1])
+    with pytest.raises(Mismatch, match=r"at offset 11, got 00 \(string #1 has 12 bytes"):
+        check(bench, [1, 11, 0])
+    bench = bench_after(attrs.evolve(wide, contents="checksums"), AllocateString(3))
+    check(bench, [crc32(contents_of(1, 12))])
+
+
 def test_a_checksum_names_the_block_too(contract: Contract) -> None:
     bench = bench_after(attrs.evolve(contract, contents="checksums"), STRING)
     right = crc32(contents_of(1, 12))
