@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ctypes import c_int64, c_void_p, cast
 from typing import Any, ClassVar
 
-from fuzz.protocol.actions import Action, AllocateNode, AllocateWeakref, RunAtOnce
+from fuzz.protocol.actions import Action, AllocateNode, AllocateWeakref, CollectFull, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.targets.hotspot.at_once_driver import AtOnceDriver
 from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
@@ -32,6 +32,16 @@ class Holding(HotspotDriver):
         if isinstance(action, AllocateWeakref):
             self.held.append(self.attached[0].hold(self.roots[action.root]))
         super().carry_out(action)
+
+
+class Damaging(HotspotDriver):
+    """A full collection clears the last byte of the first root, a string."""
+
+    def carry_out(self, action: Action) -> None:
+        super().carry_out(action)
+        if isinstance(action, CollectFull):
+            thread, string = self.attached[0], self.roots[0]
+            thread.set_contents(string, thread.contents(string)[:-1] + b"\0")
 
 
 class Dying(HotspotDriver):
@@ -133,6 +143,7 @@ class SwappingThreads(AtOnceDriver):
 
 MISTAKES = {
     "holding": Holding,
+    "damaging": Damaging,
     "dying": Dying,
     "mislabelling": Mislabelling,
     "mislabelling-at-once": MislabellingAtOnce,

@@ -10,7 +10,7 @@ from fuzz.targets.hotspot.collectors import SETTINGS_AS_DOCUMENTED
 
 PERIODS = Range(0, 2**31 - 8, 8)
 PROMISED_PERIODS = SETTINGS_AS_DOCUMENTED[-1]
-PROMISED = ("samples", "minors", "size", "value", "alive", "identity", "graph")
+PROMISED = ("samples", "minors", "size", "value", "alive", "identity", "graph", "contents")
 OBSERVES = (*PROMISED, "at", "seed")
 
 
@@ -30,6 +30,7 @@ def contract(
         layout=layout,
         actions=actions,
         observes=OBSERVES if buffers.taken == "in order" else (*OBSERVES, "buffer"),
+        contents="bytes",
         sampling=SamplingRule(
             period_bytes=PERIODS,
             crosses="at",
@@ -60,6 +61,7 @@ def contract_as_documented(
         layout=layout,
         actions=actions,
         observes=PROMISED,
+        contents="bytes",
         sampling=SamplingRule(
             period_bytes=PROMISED_PERIODS.range,
             periods=(chosen["period_bytes"],),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import repeat
 from random import Random
@@ -24,6 +24,7 @@ from fuzz.protocol.actions import Action, name_of
 from fuzz.protocol.contract import Contract, Layout, Setting
 from fuzz.protocol.counting import Buffers
 from fuzz.protocol.target import Target
+from fuzz.protocol.written import contents_of, row_of
 from fuzz.targets.hotspot import HOTSPOT, collectors
 from fuzz.targets.hotspot.collectors import EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH, ZGC
 from fuzz.targets.hotspot.contract import contract, contract_as_documented
@@ -77,6 +78,8 @@ class HotspotDriver(Driver):
         self._threads = Threads()
         self.attached: dict[int, JavaThread] = {}
         self.identities: dict[int, int] = {}
+        self.string_count = 0
+        """How many strings the trace has allocated: the number of the newest one."""
         self._is_on = False
         self._is_used = True
         self._birth_bytes = 0
@@ -222,7 +225,7 @@ class HotspotDriver(Driver):
             self._let_go(self._pinned.pop())
         for root in self.roots:
             self.attached[0].free(root)
-        self.roots, self.identities = [], {}
+        self.roots, self.identities, self.string_count = [], {}, 0
         for number in range(self.thread_count):
             if number not in self.attached:
                 self._attach(number)
@@ -344,6 +347,13 @@ class HotspotDriver(Driver):
         self.thread.set_number(self.roots[-1], number)
         return size_bytes
 
+    def new_string(self, length: int) -> int:
+        size_bytes = self.place(self.thread.new_string(length))
+        self.string_count += 1
+        count = length * self.machine.names.string_item_bytes
+        self.thread.set_contents(self.roots[-1], contents_of(self.string_count, count))
+        return size_bytes
+
     def read(self, root: int, field: int) -> int | None:
         found = self.thread.read(self.roots[root], field)
         if found is None:
@@ -386,9 +396,7 @@ class HotspotDriver(Driver):
 
     CARRY_OUT: ClassVar[CarryOut] = {
         actions.AllocateNode: lambda driver, each: driver.new_node(each.number),
-        actions.AllocateString: lambda driver, each: driver.place(
-            driver.thread.new_string(each.length)
-        ),
+        actions.AllocateString: lambda driver, each: driver.new_string(each.length),
         actions.AllocateArray: lambda driver, each: driver.place(
             driver.thread.new_array(each.length)
         ),
@@ -413,6 +421,7 @@ class HotspotDriver(Driver):
         actions.CollectMinor: lambda driver, _: driver.thread.collect_young(),
         actions.CollectFull: lambda driver, _: driver.machine.collect(),
         actions.CheckHeap: lambda driver, _: driver.graph(driver.thread),
+        actions.CheckContents: lambda driver, _: driver.contents(driver.thread),
         actions.EnableSampling: lambda driver, each: driver.enable(each.period_bytes),
         actions.DisableSampling: lambda driver, _: driver.report_samples(is_on=False),
         actions.SetPeriod: lambda driver, each: driver.machine.set_interval(each.period_bytes),
@@ -421,7 +430,18 @@ class HotspotDriver(Driver):
     }
 
     def graph(self, thread: JavaThread) -> list[list[int]]:
-        """What a walk from the roots finds. Nothing allocates meanwhile, so nothing moves."""
+        """What a walk from the roots finds."""
+        with thread.frame():
+            return [row for _, row in self._walk(thread)]
+
+    def contents(self, thread: JavaThread) -> list[list[int]]:
+        """What `check_contents` answers. The number of a string is read from its bytes."""
+        with thread.frame():
+            found = (each for each, row in self._walk(thread) if row[0] == collectors.STRING)
+            return [row_of(thread.contents(string)) for string in found]
+
+    def _walk(self, thread: JavaThread) -> Iterator[tuple[int, list[int]]]:
+        """Each object and its row. Nothing allocates meanwhile, so nothing moves."""
         queue: list[int] = []
         rows: dict[int, int] = {}
         key_of = self._heap.key_of
@@ -437,10 +457,10 @@ class HotspotDriver(Driver):
                 rows[key] = row
             return row
 
-        with thread.frame():
-            for root in self.roots:
-                discover(root)
-            return [_row(thread, each, discover) for each in queue]  # It grows meanwhile.
+        for root in self.roots:
+            discover(root)
+        for reference in queue:  # It grows meanwhile.
+            yield reference, _row(thread, reference, discover)
 
     def _same(self, references: Sequence[int], reference: int) -> int | None:
         is_same = self.attached[0].is_same

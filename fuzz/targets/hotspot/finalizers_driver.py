@@ -92,7 +92,10 @@ class HotspotFinalizersDriver(HotspotDriver):
         return attrs.evolve(
             contract,
             survivor_bytes=contract.survivor_bytes - REFERENCES_BYTES,
-            observes=("minors", "size", "value", "alive", "identity", "graph", "finalized"),
+            observes=(
+                *("minors", "size", "value", "alive", "identity", "graph", "contents"),
+                "finalized",
+            ),
             sampling=NO_SAMPLING,
             settings=SETTINGS,
             finalizers=PROMISE,

@@ -68,6 +68,10 @@ JNI = {
     "SetObjectArrayElement": (174, None, REF, INT, REF),
     "NewByteArray": (176, REF, INT),
     "NewLongArray": (180, REF, INT),
+    "GetByteArrayRegion": (200, None, REF, INT, INT, REF),
+    "GetLongArrayRegion": (204, None, REF, INT, INT, REF),
+    "SetByteArrayRegion": (208, None, REF, INT, INT, REF),
+    "SetLongArrayRegion": (212, None, REF, INT, INT, REF),
     "GetPrimitiveArrayCritical": (222, REF, REF, REF),
     "ReleasePrimitiveArrayCritical": (223, None, REF, REF, INT),
     "ExceptionCheck": (228, c_uint8),
@@ -174,7 +178,10 @@ class JavaNames:
             name, data = node_with(longs)
             jni.DefineClass(env, name.encode(), None, data, len(data))
             self._nodes[longs] = kind(name)
-        self._strings = {1: (kind("[B"), jni.NewByteArray), 8: (kind("[J"), jni.NewLongArray)}
+        self._strings = {
+            1: (*(kind("[B"), jni.NewByteArray), *(jni.GetByteArrayRegion, jni.SetByteArrayRegion)),
+            8: (*(kind("[J"), jni.NewLongArray), *(jni.GetLongArrayRegion, jni.SetLongArrayRegion)),
+        }
         self.thread, self.system = map(kind, ("java/lang/Thread", "java/lang/System"))
         fields = [(self.node, *each) for each in (NUMBER, PREV, NEXT)]
         fields += [(self.thread, "eetop", "J"), (self.weak, "referent", f"L{OBJECT};")]
@@ -205,7 +212,10 @@ class JavaNames:
     def use(self, node_longs: int, string_item_bytes: int) -> None:
         """Choose how many further fields nodes have, and the size of strings' items."""
         self.node_to_make = self._nodes[node_longs]
-        self.string, self.new_string = self._strings[string_item_bytes]
+        self.string_item_bytes = string_item_bytes
+        self.string, self.new_string, self.get_region, self.set_region = self._strings[
+            string_item_bytes
+        ]
 
     def use_soft(self, is_soft: bool) -> None:
         """Choose soft references, or weak ones, for weak references."""
@@ -429,6 +439,17 @@ class JavaThread:
 
     def read(self, root: int, field: int) -> int | None:
         return (self.field if self.is_node(root) else self.item)(root, field)
+
+    def contents(self, string: int) -> bytes:
+        """The bytes of all items, read from the heap."""
+        length = self.length(string)
+        data = ctypes.create_string_buffer(length * self._names.string_item_bytes)
+        self._names.get_region(self._env, string, 0, length, data)
+        return data.raw
+
+    def set_contents(self, string: int, data: bytes) -> None:
+        """Write the bytes of all items."""
+        self._names.set_region(self._env, string, 0, self.length(string), data)
 
     def field(self, node: int, field: int) -> int | None:
         found: int | None = self._jni.GetObjectField(self._env, node, self._names.references[field])

@@ -65,7 +65,7 @@ SIZE_SHARE = 4
 objects."""
 INCREMENTS = (0, 0, 1, 2)
 """How often the limit of what may be wasted has grown when a size of `boundary_bytes` leaves it."""
-OBSERVES = ("samples", "weights", "minors", "size", "value", "identity", "graph")
+OBSERVES = ("samples", "weights", "minors", "size", "value", "identity", "graph", "contents")
 SWITCHES = ("enable_sampling", "disable_sampling")
 EXCLUDED = ("set_period", "pin", "unpin", "allocate_weakref", "read_weakref")
 
@@ -100,6 +100,7 @@ def contract(
         layout=layout,
         actions=actions,
         observes=OBSERVES if buffers.sizes == "stated" else (*OBSERVES, "buffer"),
+        contents="bytes",
         sampling=SamplingRule(
             period_bytes=Range(period_bytes, period_bytes),
             crosses="at",

@@ -160,7 +160,7 @@ class JfrDriver(HotspotDriver):
         self._unsettled.clear()
         for root in self.roots:
             self._main.free(root)
-        self.roots, self.identities = [], {}
+        self.roots, self.identities, self.string_count = [], {}, 0
         self._counts_all  # noqa: B018 - before the threads start
         for _ in range(BIRTHS_MAX):
             births = self._start_threads(self.thread_count if self._birth_bytes else THREADS_MAX)

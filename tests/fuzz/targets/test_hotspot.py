@@ -49,6 +49,7 @@ from fuzz.protocol.actions import (
     AllocateString,
     AllocateWeakref,
     BeginThread,
+    CheckContents,
     CheckHeap,
     CollectFull,
     CollectMinor,
@@ -72,6 +73,7 @@ from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.protocol.trace import VERSION, Header, Trace
+from fuzz.protocol.written import contents_of
 from fuzz.replay import replay
 from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
@@ -357,6 +359,7 @@ EACH_ACTION: tuple[Action, ...] = (
     *(EndThread(thread=1), BeginThread(thread=1), AllocateNode(3, thread=1), Free(5)),
     *(AllocateWeakref(0), ReadWeakref(5), Free(5)),
     *(Free(1), AllocateString(500_000), DisableSampling(), AllocateNode(9), CheckHeap()),
+    CheckContents(),
 )
 """The read object is another root."""
 
@@ -448,6 +451,7 @@ def test_a_copy_of_the_generators_state_is_not_taken_for_it(java: Path) -> None:
 
 def test_samplers_are_not_observed(target: FullTarget) -> None:
     observed = {"samples", "minors", "size", "at", "seed", "value", "alive", "identity", "graph"}
+    observed |= {"contents"}
     assert {*target.start({}).observes} == observed
     assert {*target.start({"collector": 1}).observes} == observed | {"buffer"}
 
@@ -727,6 +731,20 @@ def test_a_mistake_in_the_contract_is_found(mistake: str | None, target: FullTar
 def test_a_strong_weak_reference_is_found(java: Path) -> None:
     command = (sys.executable, str(MISTAKEN), "holding", str(java / LIBRARY))
     assert first_failure(make_target("process", TargetOptions(command)), 20_000) is not None
+
+
+@pytest.mark.slow
+def test_a_byte_that_changes_in_a_string_is_found() -> None:
+    command = (sys.executable, str(MISTAKEN), "damaging", str(java_folder(ALLOCATED) / LIBRARY))
+    target = make_target("process", TargetOptions(command))
+    trace = [AllocateString(20), CheckContents(), CollectFull(), CheckContents()]
+    for item_bytes in (1, 8):
+        failure = run_actions(target, {"string_item_bytes": item_bytes}, trace)
+        assert failure is not None
+        assert (failure.oracle, failure.actions) == ("contents", tuple(trace))
+        last = 20 * item_bytes - 1
+        assert failure.expected == f"{contents_of(1, last + 1)[-1]:02x} at offset {last}"
+        assert failure.got == "00"
 
 
 @pytest.mark.slow
