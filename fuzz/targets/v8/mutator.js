@@ -43,9 +43,10 @@ const CONTRACT = {
   },
   actions: [
     "allocate_node", "allocate_string", "allocate_array", "free", "read", "read_number", "write",
-    "write_number", "copy_array", "enable_sampling", "disable_sampling",
+    "write_number", "copy_array", "enable_sampling", "disable_sampling", "check_contents",
   ],
-  observes: ["value", "samples", "weights", "seed"],
+  observes: ["value", "samples", "weights", "seed", "contents"],
+  contents: "bytes",
   sampling: {
     period_bytes: { minimum: 8, maximum: PERIOD_MAX, multiple: 8 },
     crosses: "at",
@@ -66,16 +67,11 @@ const CONTRACT = {
 // The mutator. While the sampler is on, it allocates only the objects of actions.
 
 const NODE = 0, STRING = 1, ARRAY = 2, FREE = 3, READ = 4, READ_NUMBER = 5, WRITE = 6,
-  WRITE_NUMBER = 7, COPY = 8, ENABLE = 9, DISABLE = 10;
+  WRITE_NUMBER = 7, COPY = 8, ENABLE = 9, DISABLE = 10, CHECK = 11;
 const ARGUMENTS = 5;
 const roots = new Array(ROOTS_MAX).fill(null);
 let rootCount = 0;
 let sink = null;
-// Equal strings are the same object, so that each has other first two characters.
-const STRINGS = 1 << 16;
-const characters = Buffer.alloc(2 * STRINGS + ANCHOR_BYTES);
-for (let i = 0; i < STRINGS; i++) characters.writeUInt16LE(i, 2 * i);
-let strings = 0;
 const asked = new Int32Array(ACTIONS_MAX * (1 + ARGUMENTS));
 const values = new Int32Array(ACTIONS_MAX);
 
@@ -105,9 +101,78 @@ function copy(source, destination, from, to, length) {
   else for (let i = 0; i < length; i++) destination[to + i] = itemOf(source, from + i);
 }
 
+// What strings contain: docs/protocol.md. Equal strings are the same object, so each has two other
+// characters before its contents: its number. The contents are a part of a table of three periods,
+// where the first bytes of the string are written, and replaced by those of the next period.
+
+const HEAD = 2, NUMBER_BYTES = 8, PERIOD = 1 << 16, SHOWN = 16;
+const table = Buffer.alloc(HEAD + 3 * PERIOD);
+for (let at = 0; at < table.length; at++) table[at] = Math.imul(at - HEAD & PERIOD - 1, 2654435761) >>> 24;
+const scratch = Buffer.alloc(HEAD + STRING_LENGTH_MAX);
+let strings = 0;
+
+function startOf(number) {
+  return Math.imul(number, 40503) & PERIOD - 1;
+}
+
+function byteOf(number, offset) {
+  return offset < 4 ? number >> 8 * offset & 255 : 0;
+}
+
 function allocateString(length) {
-  strings = (strings + 1) & (STRINGS - 1);
-  return characters.latin1Slice(2 * strings, 2 * strings + length + 2);
+  strings++;
+  const start = startOf(strings), first = start + HEAD;
+  for (let i = 0; i < HEAD; i++) table[start + i] = byteOf(strings, i);
+  for (let i = 0; i < NUMBER_BYTES; i++) table[first + i] = byteOf(strings, i);
+  const string = table.latin1Slice(start, first + length);
+  for (let i = start; i < first + NUMBER_BYTES; i++) table[i] = table[i + PERIOD];
+  return string;
+}
+
+// The rows of the trace, one after the other: number, first wrong offset, how many bytes follow.
+const found = new Int32Array(1 << 20);
+let foundCount = 0;
+const queue = new Array(ROOTS_MAX).fill(null);
+let queued = 0;
+
+function compare(string) {
+  const length = string.length - HEAD;
+  scratch.latin1Write(string, 0);
+  let number = 0, offset = 0;
+  for (; offset < 4 && offset < length; offset++) number |= scratch[HEAD + offset] << 8 * offset;
+  while (offset < length && offset < NUMBER_BYTES && scratch[HEAD + offset] === 0) offset++;
+  const first = startOf(number) + HEAD;
+  if (offset === NUMBER_BYTES)
+    while (offset < length && scratch[HEAD + offset] === table[first + offset]) offset++;
+  const shown = Math.min(length - offset, SHOWN);
+  found[foundCount++] = number;
+  found[foundCount++] = offset;
+  found[foundCount++] = shown;
+  for (let i = 0; i < shown; i++) found[foundCount++] = scratch[HEAD + offset + i];
+}
+
+function visit(object) {
+  if (object === null) return;
+  for (let at = 0; at < queued; at++) if (queue[at] === object) return;
+  queue[queued++] = object;
+}
+
+// Compares the strings that a walk from the roots finds; returns how many there are.
+function compareAll() {
+  let compared = 0;
+  for (let slot = 0; slot < rootCount; slot++) visit(roots[slot]);
+  for (let at = 0; at < queued; at++) {
+    const object = queue[at];
+    if (typeof object === "string") {
+      compare(object);
+      compared++;
+    } else {
+      const fields = Array.isArray(object) ? object.length - 1 : 2;
+      for (let field = 0; field < fields; field++) visit(itemOf(object, field));
+    }
+  }
+  while (queued > 0) queue[--queued] = null;
+  return compared;
 }
 
 function allocateArray(length) {
@@ -144,6 +209,7 @@ function perform(number) {
     case COPY: copy(roots[a], roots[b], c, asked[at + 4], asked[at + 5]); break;
     case ENABLE: enable(a); break;
     case DISABLE: disable(); break;
+    case CHECK: values[number] = compareAll(); break;
   }
 }
 
@@ -190,7 +256,7 @@ function enable(period) {
 
 // An object in which the distance ends that enabling drew. The first one of the seed begins behind it.
 function anchor() {
-  sink = characters.latin1Slice(0, ANCHOR_BYTES);
+  sink = table.latin1Slice(0, ANCHOR_BYTES);
   sink = null;
 }
 
@@ -291,7 +357,7 @@ function run(seed, actions) {
     asked.set(action, number * (1 + ARGUMENTS));
   });
   roots.fill(null, 0, rootCount);
-  rootCount = 0;
+  rootCount = strings = foundCount = 0;
   profiles = [];
   enables = 0;
   performAll(actions.length);
@@ -307,7 +373,7 @@ function warmUp() {
     [READ, 0, 0], [READ, 0, 1], [READ, 2, 0], [READ, 2, 1], [READ, 2, 2], [READ, 2, 3],
     [READ_NUMBER, 0], [READ_NUMBER, 1], [READ_NUMBER, 2], [READ, 5, 3],
     [COPY, 2, 5, 0, 1, 4], [COPY, 5, 5, 0, 2, 9], [COPY, 5, 5, 3, 1, 9], [COPY, 5, 2, 0, 0, 4],
-    ...Array(11).fill([FREE, 0]),
+    [CHECK], ...Array(11).fill([FREE, 0]), [CHECK],
   ];
   const round = Array(16).fill(trace).flat();
   for (let i = 0; i < 2; i++) run(FIRST_SEED, [...round, [ENABLE, PERIOD_MAX], ...trace, [DISABLE]]);
@@ -321,7 +387,7 @@ const NAMES = CONTRACT.actions;
 const FIELDS = [
   ["number"], ["length"], ["length"], ["root"], ["root", "field"], ["root"],
   ["root", "field", "value"], ["root", "number"],
-  ["source", "dest", "source_start", "dest_start", "length"], ["period_bytes"], [],
+  ["source", "dest", "source_start", "dest_start", "length"], ["period_bytes"], [], [],
 ];
 let samplerSeed = 0n;
 let numbers = [];
@@ -344,6 +410,13 @@ function answersTo(lines) {
   if (lines.length > ACTIONS_MAX) throw new Error(`a trace may have ${ACTIONS_MAX} actions`);
   const actions = lines.map(translated);
   run(samplerSeed, actions);
+  if (foundCount > found.length) throw new Error("a trace checks too many strings");
+  let read = 0;
+  const rows = (count) => Array.from({ length: count }, () => {
+    const [number, offset, shown] = found.subarray(read, read += 3);
+    const bytes = found.subarray(read, read += shown);
+    return `[${[number >>> 0, ...(shown ? [offset, ...bytes] : [])]}]`;
+  });
   const weights = actions.map(() => []);
   for (const profile of profiles)
     for (const { number, bytes } of samplesOf(profile))
@@ -357,6 +430,7 @@ function answersTo(lines) {
     if (kind === READ) fields.push(`"value": ${values[number] < 0 ? null : values[number]}`);
     if (kind === READ_NUMBER)
       fields.push(`"value": ${values[number] < 0 ? numbers[-1 - values[number]] : values[number]}`);
+    if (kind === CHECK) fields.push(`"contents": [${rows(values[number])}]`);
     return `{${fields.join(", ")}}`;
   });
 }

@@ -26,6 +26,7 @@ from fuzz.protocol.actions import (
     AllocateArray,
     AllocateNode,
     AllocateString,
+    CheckContents,
     EnableSampling,
     Free,
     Read,
@@ -34,6 +35,8 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
+from fuzz.protocol.written import contents_of
+from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import ProcessTarget
 from fuzz.targets.v8.find import HOW_TO_INSTALL, MUTATOR, OPTIONS, SEED
@@ -42,6 +45,7 @@ from fuzz.terminal.cli import run_command_line
 NOT_SAMPLED = (*("disable_sampling", "read", "read_number", "write", "write_number", "copy_array"),)
 STARTED = "// The protocol.\n"
 """Here the mutator has found the generator, and reads its first header."""
+WRONG_CHARACTER = ("place(allocateString(a));", "place(allocateString(a).slice(0, -1) + '?');")
 WRONG_SEED = ("seed++ << PLACE_BITS", "(seed++ + 1n) << PLACE_BITS")
 UNREAD = """
 const readSync = fs.readSync;
@@ -108,6 +112,16 @@ def test_objects_are_read_and_written(target: FullTarget) -> None:
 def test_a_wrong_seed_is_found(node: str, tmp_path: Path) -> None:
     target = changed_target(tmp_path, node, *WRONG_SEED)
     assert any(each.failures for each in slices(target, 2000))
+
+
+@pytest.mark.slow
+def test_a_byte_that_changes_in_a_string_is_found(node: str, tmp_path: Path) -> None:
+    target = changed_target(tmp_path, node, *WRONG_CHARACTER)
+    failure = run_actions(target, {}, [AllocateString(20), CheckContents()])
+    assert failure is not None
+    assert failure.oracle == "contents"
+    assert failure.expected == f"{contents_of(1, 20)[-1]:02x} at offset 19"
+    assert failure.got == "3f"
 
 
 @pytest.mark.slow
