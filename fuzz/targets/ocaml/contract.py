@@ -33,7 +33,9 @@ def contract(version: str, actions: tuple[str, ...], chosen: Mapping[str, int]) 
         nursery_bytes=chosen["minor_heap_words"] * WORD_BYTES,
         layout=LAYOUT,
         actions=actions,
-        observes=("samples", "minors", "size", "value", "graph"),
+        observes=("samples", "minors", "size", "value", "graph", "contents"),
+        # The mutator allocates nothing for an answer, so each string has one number.
+        contents="checksums",
         sampling=SamplingRule(
             period_bytes=Range(WORD_BYTES, 2**20, WORD_BYTES),
             crosses="at",

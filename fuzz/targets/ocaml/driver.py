@@ -17,7 +17,7 @@ from fuzz.targets.process.asked_process import AskedProcess
 from fuzz.targets.process.driver import CarryOut, Driver
 
 MESSAGE = Struct("=8q")
-WALK, END = 13, 14
+WALK, END, SUMS = 13, 14, 23
 
 
 class OcamlMutator(AskedProcess):
@@ -130,6 +130,7 @@ class OcamlDriver(Driver):
         ),
         actions.DisableSampling: lambda driver, _: driver.ask(12),
         actions.CheckHeap: lambda driver, _: driver.graph(),
+        actions.CheckContents: lambda driver, _: [[each] for each in driver.ask(SUMS)],
     }
 
 

@@ -53,7 +53,7 @@ class OcamlFinalizersDriver(OcamlDriver):
         return attrs.evolve(
             contract,
             layout=attrs.evolve(contract.layout, kinds=kinds, object_bytes_max=YOUNG_BYTES_MAX),
-            observes=("minors", "size", "value", "alive", "graph", "finalized"),
+            observes=("minors", "size", "value", "alive", "graph", "finalized", "contents"),
             sampling=NO_SAMPLING,
             finalizers=PROMISE,
         )

@@ -130,6 +130,40 @@ let put_number found =
   else put (if kind = node_tag then (integers found).(1) else 0);
   put (if kind = node_tag then (integers found).(2) else 0)
 
+(* What strings contain: docs/protocol.md. It begins behind the word of the row. *)
+
+let contents_at = 8
+let number_bytes = 8
+let string_count = ref 0
+
+let byte_of number offset =
+  if offset < number_bytes then (number lsr (8 * offset)) land 255
+  else (((((number * 40503) + offset) land 65535) * 2654435761) land 0xffffffff) lsr 24
+
+let fill_string found =
+  let data = bytes found in
+  incr string_count;
+  for offset = 0 to Bytes.length data - contents_at - 1 do
+    let byte = byte_of !string_count offset in
+    Bytes.unsafe_set data (contents_at + offset) (Char.unsafe_chr byte)
+  done
+
+let sums_of_bytes =
+  let rec shifted times sum =
+    if times = 0 then sum
+    else shifted (times - 1) ((sum lsr 1) lxor (if sum land 1 = 1 then 0xedb88320 else 0))
+  in
+  Array.init 256 (shifted 8)
+
+(* The CRC-32 of what the string contains. *)
+let sum found =
+  let data = bytes found and sum = ref 0xffffffff in
+  for at = contents_at to Bytes.length data - 1 do
+    let byte = Char.code (Bytes.unsafe_get data at) in
+    sum := Array.unsafe_get sums_of_bytes ((!sum lxor byte) land 255) lxor (!sum lsr 8)
+  done;
+  !sum lxor 0xffffffff
+
 let visit found =
   if row found = 0 then begin
     queue.(!queued) <- found;
@@ -139,29 +173,41 @@ let visit found =
 
 (* A row for each object: the number of its integers, the kind, the number or length, and the
    references: the field and the row of each. *)
-let walk () =
+let put_row found =
+  let at = !answered in
+  put 0;
+  put (match tag found with 0 -> 1 | 1 -> 3 | 2 -> 4 | 3 -> 5 | _ -> 2);
+  put_number found;
+  if has_references found then begin
+    let first = before found + 1 in
+    for field = first to Array.length (items found) - 1 do
+      match Array.unsafe_get (items found) field with
+      | Null -> ()
+      | reference ->
+          visit reference;
+          put (field - first);
+          put (row reference - 1)
+    done
+  end;
+  set answer (8 * at) (Int64.of_int (!answered - at - 1))
+
+let put_sum found =
+  if has_references found then
+    for field = before found + 1 to Array.length (items found) - 1 do
+      match Array.unsafe_get (items found) field with
+      | Null -> ()
+      | reference -> visit reference
+    done
+  else if tag found = Obj.string_tag then put (sum found)
+
+(* Answer for each object to which the roots lead. *)
+let walk answer_for =
   for root = 0 to !root_count - 1 do
     visit roots.(root)
   done;
   let next = ref 0 in
   while !next < !queued do
-    let found = queue.(!next) in
-    let at = !answered in
-    put 0;
-    put (match tag found with 0 -> 1 | 1 -> 3 | 2 -> 4 | 3 -> 5 | _ -> 2);
-    put_number found;
-    if has_references found then begin
-      let first = before found + 1 in
-      for field = first to Array.length (items found) - 1 do
-        match Array.unsafe_get (items found) field with
-        | Null -> ()
-        | reference ->
-            visit reference;
-            put (field - first);
-            put (row reference - 1)
-      done
-    end;
-    set answer (8 * at) (Int64.of_int (!answered - at - 1));
+    answer_for queue.(!next);
     incr next
   done;
   while !queued > 0 do
@@ -224,7 +270,9 @@ let perform () =
   | 0 ->
       make_room node_words;
       keep_new (Node { row = 0; low = number 1; high = number 2; left = Null; right = Null })
-  | 1 -> make_runtime Obj.string_tag (number 1 + 3)
+  | 1 ->
+      make_runtime Obj.string_tag (number 1 + 3);
+      fill_string roots.(!root_count - 1)
   | 2 -> make_runtime array_tag (number 1 + 2)
   | 3 ->
       let root = number 1 in
@@ -260,7 +308,7 @@ let perform () =
       Gc.full_major ()
   | 11 -> enable (number 1)
   | 12 -> disable ()
-  | 13 -> walk ()
+  | 13 -> walk put_row
   | 14 -> Unix._exit 0
   | 15 ->
       let finaliser = number 2 in
@@ -278,6 +326,7 @@ let perform () =
       | Ephemeron { pair; _ } -> Option.iter put_number (Ephemeron.K1.get_data pair)
       | _ -> raise Not_found)
   | 22 -> register_last (number 1) (root (!root_count - 1))
+  | 23 -> walk put_sum
   | _ -> raise Not_found
 
 let refuse () =

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 import pytest
 from target_helpers import Changed, carried_out, first_failure, installed
@@ -21,6 +22,7 @@ from fuzz.protocol.actions import (
     AllocateArray,
     AllocateNode,
     AllocateString,
+    CheckContents,
     CheckHeap,
     CollectFull,
     CollectMinor,
@@ -33,7 +35,9 @@ from fuzz.protocol.actions import (
     Write,
     WriteNumber,
 )
+from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import full
+from fuzz.protocol.written import contents_of
 from fuzz.run import run_actions
 from fuzz.targets.ocaml.driver import OcamlDriver, OcamlMutator
 from fuzz.targets.ocaml.find import SOURCES, find_compiler, made_program
@@ -134,11 +138,34 @@ EACH_ACTION: list[Action] = [
     *(ReadNumber(1), WriteNumber(1, 2**63 - 1), ReadNumber(1), ReadNumber(2), ReadNumber(0)),
     *(CopyArray(0, 3, 0, 0, 4), CollectMinor(), CollectMinor(), CollectFull(), CheckHeap()),
     *(Write(0, 1, None), Read(0, 1), Free(1), OFF, AllocateNode(9), CollectFull(), CheckHeap()),
+    CheckContents(),
 ]
 
 
 def test_each_action_passes(target: OcamlDriver) -> None:
     assert run_actions(full(target), {}, EACH_ACTION) is None
+
+
+class Damaging(OcamlDriver):
+    """Copies a word of the second root, an array, into the first one, a string."""
+
+    def perform(self, action: Action) -> Observation:
+        if isinstance(action, CheckContents):
+            super().perform(CopyArray(1, 0, 0, 1, 1))
+        return super().perform(action)
+
+
+def test_a_byte_that_changes_in_a_string_is_found(program: tuple[str, str]) -> None:
+    target = Damaging("ocaml", *program)
+    trace = [AllocateString(3), AllocateArray(1), CheckContents()]
+    failure = run_actions(full(target), {}, trace)
+    target.close()
+    assert failure is not None
+    assert failure.oracle == "contents"
+    right = contents_of(1, 3 * WORD)
+    wrong = right[:8] + bytes([1, *bytes(7)]) + right[16:]
+    assert failure.expected == f"the row [{crc32(right)}]"
+    assert failure.got == f"the row [{crc32(wrong)}]"
 
 
 @pytest.mark.slow
