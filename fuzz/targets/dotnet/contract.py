@@ -18,10 +18,12 @@ PERIOD_BYTES = 102_400
 NURSERY_BYTES = 2**16
 """About this many bytes of small objects are allocated from collection to collection."""
 CONTEXT_BYTES = 8192
+STRING = 2
+"""The type index of strings."""
 LAYOUT = Layout(
     kinds={
         "node": KindLayout(type_index=1, fixed_bytes=40),
-        "string": KindLayout(type_index=2, fixed_bytes=24, item_bytes=2**15),
+        "string": KindLayout(STRING, fixed_bytes=24, item_bytes=2**15),
         "array": KindLayout(type_index=3, fixed_bytes=24, item_bytes=8),
     },
     large_object_bytes=85_000,
@@ -40,7 +42,7 @@ SETTINGS_AS_DOCUMENTED = (
     *SETTINGS[:2],
     Setting("threads", 1, Range(1, 16), choices=(1, 3, 16, 16)),
 )
-PROMISED = ("samples", "minors", "size", "value", "identity", "graph")
+PROMISED = ("samples", "minors", "size", "value", "identity", "graph", "contents")
 
 
 def contract(version: str, actions: tuple[str, ...], seeds: tuple[int, ...]) -> Contract:
@@ -50,6 +52,7 @@ def contract(version: str, actions: tuple[str, ...], seeds: tuple[int, ...]) -> 
         layout=LAYOUT,
         actions=actions,
         observes=(*PROMISED, "outside", "at", "buffer", "ended", "offsets"),
+        contents="bytes",
         sampling=SamplingRule(
             period_bytes=Range(PERIOD_BYTES, PERIOD_BYTES),
             surplus="dropped",

@@ -9,7 +9,7 @@ where a thread's allocation context starts and ends.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,10 +17,12 @@ from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Setting
 from fuzz.protocol.observation import Observation
+from fuzz.protocol.written import row_of
 from fuzz.targets.dotnet.contract import (
     COLLECTORS,
     SETTINGS,
     SETTINGS_AS_DOCUMENTED,
+    STRING,
     as_documented,
     contract,
 )
@@ -85,6 +87,7 @@ class DotnetDriver(Driver):
         self.collections = self.thread.ask(Ask.THREAD).collections
         self._contexts: dict[MutatorThread, ThreadContext] = {}
         self.identities: dict[int, int] = {}
+        self._string_count = 0
         self._has_failed = False
         stated = contract(f".NET {self.runtime.version}", self.actions, seeds)
         return as_documented(stated) if self.is_as_documented else stated
@@ -101,9 +104,9 @@ class DotnetDriver(Driver):
         self.thread = self._threads[action.thread]
         return entry(self, action)
 
-    def allocate(self, what: Ask, number: int) -> int:
+    def allocate(self, what: Ask, *numbers: int) -> int:
         """The object's size."""
-        answer = self.thread.ask(what, number)
+        answer = self.thread.ask(what, *numbers)
         has_collected = answer.collections != self.collections
         context = self._collected(answer)
         if not self.is_as_documented:
@@ -111,6 +114,12 @@ class DotnetDriver(Driver):
         if self.runtime.is_sampling:
             self._unsettled.append(Unsettled(self.thread, answer, self.observation))
         return answer.size_bytes
+
+    def new_string(self, length: int) -> int:
+        """The string's size. The mutator fills it with the bytes of its number."""
+        size_bytes = self.allocate(Ask.STRING, length, self._string_count + 1)
+        self._string_count += 1
+        return size_bytes
 
     def collect(self) -> None:
         self._collected(self.thread.ask(Ask.COLLECT))
@@ -196,11 +205,23 @@ class DotnetDriver(Driver):
         self.observation.graph = self.graph()
 
     def graph(self) -> list[list[int]]:
-        """What a walk from the roots finds. Nothing allocates meanwhile, so nothing moves."""
+        """What a walk from the roots finds."""
+        return [row for _, row in self._walk()]
+
+    def contents(self) -> list[list[int]]:
+        """What `check_contents` answers. The number of a string is read from its bytes."""
+        strings = [address for address, row in self._walk() if row[0] == STRING]
+        return [row_of(self._bytes_of(address)) for address in strings]
+
+    def _bytes_of(self, string: int) -> bytes:
+        self.thread.ask(Ask.CONTENTS, string)
+        return self.thread.data
+
+    def _walk(self) -> Iterator[tuple[int, list[int]]]:
+        """Each object's address and row. Nothing allocates meanwhile, so nothing moves."""
         rows: dict[int, int] = {}
         for root in self.roots():
             rows.setdefault(root, len(rows))
-        graph: list[list[int]] = []
         queue = list(rows)
         for address in queue:  # It grows meanwhile.
             kind, number, *references = self.look(address)
@@ -210,12 +231,11 @@ class DotnetDriver(Driver):
                     rows[found] = len(rows)
                     queue.append(found)
                 row += field, rows[found]
-            graph.append(row)
-        return graph
+            yield address, row
 
     CARRY_OUT: ClassVar[CarryOut] = {
         actions.AllocateNode: lambda driver, each: driver.allocate(Ask.NODE, each.number),
-        actions.AllocateString: lambda driver, each: driver.allocate(Ask.STRING, each.length),
+        actions.AllocateString: lambda driver, each: driver.new_string(each.length),
         actions.AllocateArray: lambda driver, each: driver.allocate(Ask.ARRAY, each.length),
         actions.Free: lambda driver, each: driver.thread.ask(Ask.FREE, each.root),
         actions.Read: lambda driver, each: driver.read(each.root, each.field),
@@ -230,6 +250,7 @@ class DotnetDriver(Driver):
         actions.TakeIdentity: lambda driver, each: driver.identity(each.root),
         actions.CollectFull: lambda driver, _: driver.collect(),
         actions.CheckHeap: lambda driver, _: driver.graph(),
+        actions.CheckContents: lambda driver, _: driver.contents(),
         actions.EnableSampling: lambda driver, _: driver.runtime.enable(),
         actions.DisableSampling: lambda driver, _: driver.disable(),
     }

@@ -17,16 +17,19 @@ class Node
 // An item of a string.
 unsafe struct Item
 {
-    fixed byte bytes[1 << 15];
+    public const int Bytes = 1 << 15;
+    fixed byte bytes[Bytes];
 }
 
 unsafe class Mutator
 {
     const int MessageBytes = 64, MoreNumbers = 1 << 20, RootsMax = 1 << 16;
+    const int ItemsAt = 16, NumberBytes = 8, Period = 1 << 16;
 
     static readonly object[] roots = new object[RootsMax];
     static int rootCount;
     static long* more;
+    static byte* period;
 
     [DllImport("libc.so.6")] static extern long read(int pipe, void* buffer, long bytes);
     [DllImport("libc.so.6")] static extern long write(int pipe, void* buffer, long bytes);
@@ -47,6 +50,9 @@ unsafe class Mutator
     static void Main()
     {
         more = (long*)malloc(MoreNumbers * 8);
+        period = (byte*)malloc(Period);
+        for (uint place = 0; place < Period; place++)
+            period[place] = (byte)((uint)(place * 2654435761) >> 24);
         // Each thread's two pipes, each in half a number.
         long first, pipes;
         read(0, &first, 8);
@@ -106,6 +112,8 @@ unsafe class Mutator
         roots[rootCount++] = made;
         if (asked[0] == 0)
             ((Node)made).number = asked[1];
+        if (asked[0] == 1)
+            Fill((Item[])made, asked[2]);
         byte* now = (byte*)AddressOf(made), type = *(byte**)now;
         // The type has the size of an item, and the object the number of its items.
         long itemBytes = *(int*)type < 0 ? *(ushort*)type * *(uint*)(now + 8) : 0;
@@ -141,8 +149,31 @@ unsafe class Mutator
                 while (rootCount > 0)
                     roots[--rootCount] = null;
                 break;
+            case 17: return answer[0] = Contents(asked[1]);
         }
         return 0;
+    }
+
+    // Writes what a string with that number contains: docs/protocol.md.
+    static void Fill(Item[] made, long number)
+    {
+        fixed (Item* items = made)
+        {
+            byte* bytes = (byte*)items;
+            for (long offset = 0; offset < (long)made.Length * Item.Bytes; offset++)
+                bytes[offset] = offset < NumberBytes
+                    ? (byte)(number >> (int)(8 * offset))
+                    : period[(number * 40503 + offset) % Period];
+        }
+    }
+
+    // Copies the items of a string; returns how many numbers they are.
+    static long Contents(long address)
+    {
+        long count = (long)*(uint*)(address + 8) * Item.Bytes / 8;
+        for (long place = 0; place < count; place++)
+            more[place] = ((long*)(address + ItemsAt))[place];
+        return count;
     }
 
     static long AddressOf(object obj)

@@ -52,7 +52,7 @@ class Ask(IntEnum):
     """The questions to a thread. (See mutator.cs.)"""
 
     NODE, STRING, ARRAY, FREE, WRITE, READ, SET_NUMBER, COPY, HASH, COLLECT, ROOTS, LOOK = range(12)
-    PEEK, POKE, THREAD, BOUNDS, CLEAR = range(12, 17)
+    PEEK, POKE, THREAD, BOUNDS, CLEAR, CONTENTS = range(12, 18)
 
 
 class MutatorAnswer(NamedTuple):
@@ -75,7 +75,13 @@ class MutatorThread:
     def __init__(self, questions: int, answers: int) -> None:
         self._questions, self._answers = questions, answers
         self.storage_end = self.number = 0
-        self.more: tuple[int, ...] = ()
+        self.data = b""
+        """What followed the last answer that more numbers follow."""
+
+    @property
+    def more(self) -> tuple[int, ...]:
+        """The numbers in it."""
+        return struct.unpack(f"<{len(self.data) // WORD_BYTES}q", self.data)
 
     def ask(self, what: Ask, *numbers: int) -> MutatorAnswer:
         """Raises EOFError if the process has ended, and ValueError if it cannot do that."""
@@ -84,9 +90,8 @@ class MutatorThread:
         answer = MutatorAnswer(*MESSAGE.unpack(self._read(MESSAGE.size)))
         if answer.address < 0:
             raise ValueError("the runtime cannot do that")
-        if what in {Ask.ROOTS, Ask.LOOK}:
-            more = self._read(WORD_BYTES * answer.value)
-            self.more = struct.unpack(f"<{answer.value}q", more)
+        if what in {Ask.ROOTS, Ask.LOOK, Ask.CONTENTS}:
+            self.data = self._read(WORD_BYTES * answer.value)
         return answer
 
     def close(self) -> None:
@@ -193,8 +198,10 @@ class Runtime:
                 thread.ask(what, 2)
             for what in (Ask.WRITE, Ask.READ, Ask.SET_NUMBER, Ask.HASH, Ask.COPY):
                 thread.ask(what, 2 if what is Ask.SET_NUMBER else 0)
-            address = thread.ask(Ask.ROOTS) and thread.more[0]
-            thread.ask(Ask.LOOK, address)
+            thread.ask(Ask.ROOTS)
+            array, string, *_ = thread.more
+            thread.ask(Ask.LOOK, array)
+            thread.ask(Ask.CONTENTS, string)
             thread.ask(Ask.FREE, 0)
             thread.ask(Ask.COLLECT)
             thread.ask(Ask.CLEAR)

@@ -23,6 +23,7 @@ from target_helpers import CLEAN, Changed, carried_out, first_failure
 from typing_extensions import override
 from waiting import PATIENCE_SECONDS, killed_at_end, wait_for_line
 
+from fuzz.oracles import Bench, Mismatch
 from fuzz.oracles.counting.contexts import ContextClock
 from fuzz.oracles.counting.distances.dotnet import Dotnet
 from fuzz.oracles.counting.expected import ExpectedSample, Request
@@ -33,6 +34,7 @@ from fuzz.protocol.actions import (
     AllocateArray,
     AllocateNode,
     AllocateString,
+    CheckContents,
     CheckHeap,
     CollectFull,
     CopyArray,
@@ -62,6 +64,8 @@ from fuzz.terminal.cli import run_command_line
 AS_DOCUMENTED = "dotnet-as-documented"
 PERIOD = 102_400
 NODE_BYTES = 40
+ITEMS_AT = 16
+"""Where the items of a string start."""
 ON, OFF = EnableSampling(PERIOD), DisableSampling()
 DRIVER = [sys.executable, "-m", "fuzz.targets.dotnet.driver", "dotnet"]
 HEADER = '{"gcfuzz": 2, "target": "dotnet"}\n'
@@ -292,6 +296,7 @@ EACH_ACTION: list[Action] = [
     *(Write(0, 1, 1), Write(1, 0, 2), Read(0, 1), ReadNumber(1), WriteNumber(1, 8)),
     *(CopyArray(0, 3, 0, 0, 4), TakeIdentity(1), CollectFull(), TakeIdentity(1), Write(0, 1, None)),
     *(Read(0, 1), Free(1), OFF, AllocateNode(9), CheckHeap()),
+    CheckContents(),
 ]
 
 
@@ -433,9 +438,23 @@ def test_after_a_traces_start_only_the_bounds_of_contexts_are_read(
     assert not {what for what, _ in asked} & {Ask.PEEK, Ask.POKE, Ask.BOUNDS, Ask.THREAD}
 
 
+@pytest.mark.slow
+def test_a_byte_that_changes_in_a_string_is_found(program: str) -> None:
+    target = DotnetDriver("dotnet", program)
+    bench = Bench(target.start({}))
+    for action in (AllocateString(2), AllocateString(1), CheckContents()):
+        bench.judge(action, target.perform(action))
+    last = 2 * 2**15 - 1
+    address = target.roots()[0] + ITEMS_AT + last - 7
+    target.thread.ask(Ask.POKE, address, target.thread.ask(Ask.PEEK, address).value ^ 2**62)
+    with pytest.raises(Mismatch, match=f"contents: contents: expected .. at offset {last}, got"):
+        bench.judge(CheckContents(), target.perform(CheckContents()))
+    target.close()
+
+
 def test_samplers_are_not_observed(target: FullTarget) -> None:
     observed = {"samples", "offsets", "minors", "size", "outside", "at", "buffer", "ended"}
-    assert {*target.start({}).observes} == observed | {"value", "identity", "graph"}
+    assert {*target.start({}).observes} == observed | {"value", "identity", "graph", "contents"}
 
 
 # Sessions.
