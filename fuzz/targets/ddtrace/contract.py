@@ -9,7 +9,7 @@ from fuzz.targets.python_profilers.profiler_driver import BLOCK_BYTES_MAX, HEADE
 
 INTERVALS = Range(256, 2**17 - 1)
 SETTINGS = (Setting("period_bytes", 4096, INTERVALS),)
-ACTIONS = ("malloc", "free")
+ACTIONS = ("malloc", "free", "check_contents")
 
 
 def contract(version: str, period_bytes: int) -> Contract:
@@ -18,7 +18,8 @@ def contract(version: str, period_bytes: int) -> Contract:
         nursery_bytes=0,
         layout=layout_of_blocks(BLOCK_BYTES_MAX, header_bytes=HEADER_BYTES),
         actions=ACTIONS,
-        observes=("samples", "weights"),
+        observes=("samples", "weights", "contents"),
+        contents="bytes",
         sampling=SamplingRule(
             period_bytes=INTERVALS,
             counts="requested",
@@ -44,6 +45,6 @@ def as_documented(contract: Contract) -> Contract:
     return attrs.evolve(
         contract,
         actions=(*ACTIONS, "read_profile"),
-        observes=("samples", "profile"),
+        observes=("samples", "profile", "contents"),
         sampling=promised,
     )

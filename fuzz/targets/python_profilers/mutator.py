@@ -5,7 +5,8 @@ It needs nothing of gcfuzz. A block of n bytes is a `bytes` of n + 1, since ther
 are looked up in tables, commands are read into a buffer, and all answers are the same.
 
 A command is an operation, a size and a slot, with the highest byte first. Before all answers comes
-a line with the profiler's version.
+a line with the profiler's version and the address of the table of blocks. The driver writes into
+blocks and reads them through that table: here it would take objects of Python's.
 """
 
 import ctypes
@@ -27,15 +28,17 @@ FILE = "mutator"
 
 
 Call = Callable[[int], None]
+Slots = list[list[bytes | None]]
 
 
-def serve(calls: dict[int, Call], commands: FileIO, answers: FileIO, command: bytearray) -> None:
+def serve(
+    calls: dict[int, Call], commands: FileIO, answers: FileIO, command: bytearray, slots: Slots
+) -> None:
     """Carry out commands until the input ends; `commands` has those of the profiler."""
     numbers = [
         [[*range(high + middle, high + middle + 256)] for middle in range(0, 2**16, 256)]
         for high in (0, 2**16)
     ]
-    slots: list[list[bytes | None]] = [[None] * 256 for _ in range(256)]
     answers.write(ANSWER)
     while commands.readinto(command):
         what = command[0]
@@ -108,9 +111,10 @@ def main(profiler: str, *words: str) -> None:
     if package is None:
         sys.exit(f"no {profiler}")
     commands, answers = FileIO(0), FileIO(1, "w")
-    answers.write(f"{version(profiler)}\n".encode())
+    slots: Slots = [[None] * 256 for _ in range(256)]
+    answers.write(f"{version(profiler)} {id(slots)}\n".encode())
     serve.__code__ = serve.__code__.replace(co_filename=FILE)
-    serve(PROFILERS[profiler](package, *words), commands, answers, bytearray(COMMAND_BYTES))
+    serve(PROFILERS[profiler](package, *words), commands, answers, bytearray(COMMAND_BYTES), slots)
 
 
 if __name__ == "__main__":

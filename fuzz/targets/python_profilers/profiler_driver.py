@@ -2,11 +2,12 @@
 
 Invariant: at a header all blocks are freed, and the sampler starts, or is brought to where it has
 just taken a sample. So the answers to a trace do not depend on the traces before it. After that the
-driver reads only what the profiler reports about its samples.
+driver reads only what the profiler reports about its samples, and the bytes of blocks.
 """
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from tempfile import TemporaryFile
@@ -17,6 +18,7 @@ import attrs
 from fuzz.problems import BadInputError
 from fuzz.protocol import actions
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.written import contents_of, row_of
 from fuzz.targets.process.asked_process import AskedProcess
 from fuzz.targets.process.driver import CarryOut, Driver
 from fuzz.targets.python_profilers import mutator
@@ -25,6 +27,8 @@ HEADER_BYTES = 34
 """The bytes of a `bytes` of n + 1 beside n: `sizeof(PyBytesObject)`, and one."""
 BLOCK_BYTES_MAX = 2**17 - 2
 SLOTS = 2**16
+WORD_BYTES, LIST_AT, BYTES_AT = 8, 24, 32
+"""Where the address of a list's items is, and where the bytes of a `bytes` start, in CPython."""
 OWN_ALLOCATOR = dict.fromkeys(("PYTHONMALLOC", "PYTHONTRACEMALLOC", "PYTHONDEVMODE"), "")
 """The user's environment must not change Python's allocator."""
 
@@ -44,12 +48,14 @@ class Mutator(AskedProcess):
     def __init__(
         self, python: str, profiler: str, arguments: tuple[str, ...], variables: Mapping[str, str]
     ) -> None:
+        self._memory: int | None = None
         command = [python, mutator.__file__, profiler, *arguments]
         with TemporaryFile() as complaint:
             super().__init__(command, {**OWN_ALLOCATOR, **variables}, complaint)
             line = self._answers.readline()
             if self._answers.read(1) == mutator.ANSWER:
-                self.version = line.decode().strip()
+                self.version, address = line.decode().split()
+                self._find_slots(int(address))
                 return
             self.process.kill()
             self.close()
@@ -58,10 +64,51 @@ class Mutator(AskedProcess):
         [*_, last] = text.splitlines() or ["a crash"]
         raise BadInputError(f"{python}: {profiler} cannot be run: {last}")
 
+    def _find_slots(self, table: int) -> None:
+        self._memory = os.open(f"/proc/{self.process.pid}/mem", os.O_RDWR)
+        rows = self._word(table + LIST_AT)
+        self._rows = [
+            self._word(self._word(rows + WORD_BYTES * row) + LIST_AT) for row in range(SLOTS >> 8)
+        ]
+
+    def _read(self, address: int, size_bytes: int) -> bytes:
+        assert self._memory is not None
+        return os.pread(self._memory, size_bytes, address)
+
+    def _word(self, address: int) -> int:
+        return int.from_bytes(self._read(address, WORD_BYTES), "little")
+
+    def _bytes_of(self, slot: int) -> int:
+        return self._word(self._rows[slot >> 8] + WORD_BYTES * (slot & 255)) + BYTES_AT
+
+    def contents(self, slot: int, size_bytes: int) -> bytes:
+        """The first bytes of the block in that slot, read from the process's memory."""
+        return self._read(self._bytes_of(slot), size_bytes)
+
+    def set_contents(self, slot: int, data: bytes) -> None:
+        """Write the first bytes of the block in that slot."""
+        assert self._memory is not None
+        os.pwrite(self._memory, data, self._bytes_of(slot))
+
+    def close(self) -> None:
+        super().close()
+        if self._memory is not None:
+            os.close(self._memory)
+            self._memory = None
+
     def ask(self, what: int, number: int = 0, slot: int = 0) -> None:
         """Raises EOFError if the process has ended."""
         self.send(bytes([what]) + number.to_bytes(3, "big") + slot.to_bytes(2, "big"))
         self.receive(len(mutator.ANSWER))
+
+
+@attrs.frozen
+class HeldBlock:
+    """A live block of which `size_bytes` were requested, filled with the bytes of its number."""
+
+    slot: int
+    size_bytes: int
+    number: int
 
 
 class ProfilerDriver(Driver):
@@ -72,10 +119,11 @@ class ProfilerDriver(Driver):
     def __init__(self, name: str, python: str) -> None:
         super().__init__(name)
         self.python = python
-        self._slots: list[int] = []
-        """The slot of each block that the trace has allocated."""
-        self._slots_before: list[int] = []
-        """The slots of the blocks that were allocated before the trace."""
+        self.blocks: list[HeldBlock] = []
+        """The blocks that the trace has allocated."""
+        self._blocks_before: list[HeldBlock] = []
+        """The blocks that were allocated before the trace."""
+        self._newest = 0
         self._free_slots = [*range(SLOTS)]
         self._has_weights = False
 
@@ -93,24 +141,34 @@ class ProfilerDriver(Driver):
         """The process of the present trace."""
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
-        self._slots, self._slots_before = self._slots + self._slots_before, []
-        while self._slots:
+        self.blocks, self._blocks_before = self.blocks + self._blocks_before, []
+        while self.blocks:
             self.free(0)
         contract = self.begin_sampler(chosen)
         self._has_weights = "weights" in contract.observes
-        self._slots_before, self._slots = self._slots, []
+        self._blocks_before, self.blocks, self._newest = self.blocks, [], 0
         return contract
 
     def allocate(self, size_bytes: int) -> None:
         if not 0 <= size_bytes <= BLOCK_BYTES_MAX:
             raise ValueError(f"{size_bytes} bytes; the contract promises 0 to {BLOCK_BYTES_MAX}")
-        self._slots.append(self._free_slots.pop())
-        self.mutator.ask(mutator.ALLOCATE, size_bytes + 1, self._slots[-1])
+        self._newest += 1
+        block = HeldBlock(self._free_slots.pop(), size_bytes, self._newest)
+        self.blocks.append(block)
+        self.mutator.ask(mutator.ALLOCATE, size_bytes + 1, block.slot)
+        self.mutator.set_contents(block.slot, contents_of(block.number, size_bytes))
 
     def free(self, root: int) -> None:
-        slot = self._slots.pop(root)
+        slot = self.blocks.pop(root).slot
         self._free_slots.append(slot)
         self.mutator.ask(mutator.FREE, 0, slot)
+
+    def rows(self) -> list[list[int]]:
+        """What `check_contents` answers."""
+        return [
+            row_of(self.mutator.contents(block.slot, block.size_bytes), block.number)
+            for block in self.blocks
+        ]
 
     def observe(self, *, are_free: bool) -> None:
         """Observe the new samples. Raises ValueError for one of the other kind of call."""
@@ -132,4 +190,5 @@ class ProfilerDriver(Driver):
     CARRY_OUT: ClassVar[CarryOut] = {
         actions.Malloc: lambda driver, each: driver.malloc(each.size_bytes),
         actions.Free: lambda driver, each: driver.release(each.root),
+        actions.CheckContents: lambda driver, _: driver.rows(),
     }

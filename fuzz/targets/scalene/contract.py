@@ -21,8 +21,9 @@ def contract(version: str, period_bytes: int) -> Contract:
     return Contract(
         nursery_bytes=0,
         layout=layout_of_blocks(BLOCK_BYTES_MAX, SMALL_CLASSES, header_bytes=HEADER_BYTES),
-        actions=("malloc", "free"),
-        observes=("samples", "weights"),
+        actions=("malloc", "free", "check_contents"),
+        observes=("samples", "weights", "contents"),
+        contents="bytes",
         sampling=SamplingRule(
             period_bytes=SETTINGS[0].range,
             crosses="at",
@@ -51,8 +52,8 @@ def as_documented(contract: Contract) -> Contract:
     )
     return attrs.evolve(
         contract,
-        actions=("malloc",),
-        observes=("samples",),
+        actions=("malloc", "check_contents"),
+        observes=("samples", "contents"),
         sampling=promised,
         boundary_bytes=(MARK_BYTES,),
     )

@@ -74,7 +74,7 @@ class ScaleneDriver(ProfilerDriver):
             self.mutators[window_bytes] = SampledMutator(self.python, window_bytes)
         self.new_samples()
         while not self.new_samples():
-            if len(self._slots) * BLOCK_BYTES_MAX > 2 * max(WINDOWS):
+            if len(self.blocks) * BLOCK_BYTES_MAX > 2 * max(WINDOWS):
                 raise BadInputError(f"Scalene {self.mutator.version} takes no samples")
             self.allocate(BLOCK_BYTES_MAX)
         stated = contract(self.mutator.version, window_bytes)

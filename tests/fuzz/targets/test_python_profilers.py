@@ -20,9 +20,11 @@ from waiting import PATIENCE_SECONDS
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
+from fuzz.oracles import Bench, Mismatch
 from fuzz.oracles.counting.distances.ddtrace import Ddtrace
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import Action, Free, Malloc, ReadProfile
+from fuzz.protocol.actions import Action, CheckContents, Free, Malloc, ReadProfile
+from fuzz.protocol.written import contents_of
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.ddtrace import find
@@ -86,7 +88,7 @@ def weights_of(driver: ProfilerDriver, *actions: Action) -> list[list[int]]:
 def test_after_the_header_the_driver_reads_only_samples(
     driver: ProfilerDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process shares no memory with the driver, except for Scalene's file of samples."""
+    """In the process's memory it reads only blocks, and Scalene's file of samples."""
     driver.start({})
     asked = set[int]()
     ask = Mutator.ask
@@ -98,6 +100,17 @@ def test_after_the_header_the_driver_reads_only_samples(
     monkeypatch.setattr(Mutator, "ask", recorded)
     weights_of(driver, *[Malloc(3000)] * 8, *[Free(0)] * 8)
     assert asked - {mutator.REPORT} == {mutator.ALLOCATE, mutator.FREE}
+
+
+@pytest.mark.parametrize("driver", NAMES, indirect=True)
+def test_a_byte_that_changes_in_a_block_is_found(driver: ProfilerDriver) -> None:
+    bench = Bench(driver.start({}))
+    check = CheckContents()
+    for action in (Malloc(20), Malloc(1), Malloc(0), Malloc(BLOCK_BYTES_MAX), Free(1), check):
+        bench.judge(action, driver.perform(action))
+    driver.mutator.set_contents(driver.blocks[0].slot, contents_of(1, 19) + b"\0")
+    with pytest.raises(Mismatch, match=r"contents: contents: expected .. at offset 19, got 00"):
+        bench.judge(check, driver.perform(check))
 
 
 @pytest.mark.parametrize("driver", NAMES, indirect=True)
