@@ -8,6 +8,8 @@ import sys
 from contextlib import suppress
 from types import FrameType
 
+from fuzz.signals import not_ignored
+
 INCONCLUSIVE = 3
 AGAIN_SECONDS = 0.01
 
@@ -37,11 +39,7 @@ def keep_interrupts() -> None:
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    numbers = [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) is not signal.SIG_IGN
-    ]
+    numbers = not_ignored()
     for number in numbers:
         signal.signal(number, _exit)
     keep_interrupts()
@@ -51,7 +49,7 @@ def main() -> None:
     from fuzz.terminal.cli import run_command_line
 
     for number in numbers:
-        # Either signal then ends the programs under test with this process.
+        # Each of them then ends the programs under test with this process.
         signal.signal(number, signal.default_int_handler)
     sys.exit(run_command_line(sys.argv[1:]))
 

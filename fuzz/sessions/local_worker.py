@@ -33,11 +33,11 @@ class LocalWorker(Worker):
         if method == "spawn":
             resource_tracker.ensure_running()
         context: Any = get_context(method)
+        self._starts_programs = is_program(plan.target) or plan.before is not None
         self.process = context.Process(target=worker.work, args=(plan, theirs), daemon=True)
         with interrupts_blocked():
             self.process.start()
         theirs.close()
-        self._starts_programs = is_program(plan.target) or plan.before is not None
 
     @override
     def kill(self) -> None:
@@ -66,11 +66,11 @@ def _is_only_thread() -> bool:
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Block Ctrl-C in this process, and in all processes that are started meanwhile.
+    """Block a terminal's signals in this process, and in all processes that are started meanwhile.
 
     The resource tracker of multiprocessing has to run already: started here, it would unblock it.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
     try:
         yield
     finally:

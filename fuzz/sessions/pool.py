@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection, wait
 
 import attrs
 
+from fuzz.problems import BadInputError
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.session_events import Listener, WorkerDied
 from fuzz.sessions.worker import (
@@ -109,11 +110,29 @@ class WorkerPool:
         self.problem: Exception | None = None
         """Why the session cannot continue, as a worker reported it."""
 
+    def __enter__(self) -> None:
+        """No worker is left at the end of the block, also if that raises an exception.
+
+        The exit handler of multiprocessing is no help: it sends SIGTERM, which a new fork handles
+        as this process does, and waits for the fork's end forever.
+        """
+
+    def __exit__(self, *raised: object) -> None:
+        for worker in self.workers.values():
+            worker.kill()
+        for worker in list(self.workers.values()):
+            self._end(worker)
+
     def start(self, count: int) -> None:
-        for _ in range(count):
-            worker = self._start_worker(self._plan, self._started)
-            self.workers[worker.connection] = worker
-            self._started += 1
+        """Start workers. If the system has too few files or processes, that is the problem."""
+        try:
+            for _ in range(count):
+                worker = self._start_worker(self._plan, self._started)
+                self.workers[worker.connection] = worker
+                self._started += 1
+        except OSError as problem:
+            why = f"worker {self._started}: cannot start: {problem.strerror}"
+            self.problem = BadInputError(f"{why}; see `ulimit -a`, or give fewer --workers")
 
     @property
     def is_broken(self) -> bool:

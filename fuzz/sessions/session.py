@@ -2,8 +2,8 @@
 
 The session gives chunks and reductions to its pool of workers, passes their results to its cases,
 and reports events to listeners. Invariants: a failure is on disk before it is reported, if it can
-be saved. The record has no chunk before all its failures are in the corpus. Ctrl-C and SIGTERM end
-a session within twice STOP_SECONDS.
+be saved. The record has no chunk before all its failures are in the corpus. A signal ends a session
+within twice STOP_SECONDS.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from fuzz.sessions.record import (
 )
 from fuzz.sessions.session_events import Event, FailureReported, Finished, Listener, Progress
 from fuzz.sessions.worker import Canary, CanaryResult, Reduced, Reduction, Search, Searched, Task
+from fuzz.signals import not_ignored
 
 STOP_SECONDS = 8.0
 INTERRUPTED_SECONDS = 3.0
@@ -74,11 +75,11 @@ class Session:
         self._versions = record.versions_of(plan)
 
     def run(self) -> Finished:
-        """Run to the end. Ctrl-C and SIGTERM end it early, and keep all that was found."""
+        """Run to the end. A signal ends it early, and it keeps all that was found."""
         if self._plan.seconds is not None:
             self._deadline = time.monotonic() + self._plan.seconds
             self._reduced_by = self._deadline + self._plan.overtime_seconds
-        with _interruptible() as interrupted:
+        with _interruptible() as interrupted, self._pool:
             for saved in self._cases.saved:  # Those of the earlier session.
                 self._report(FailureReported(self._plan, saved))
             chunks_left = len(self._cases.share) - self._cases.settled
@@ -340,18 +341,13 @@ class Timeline:
 
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, instead of ending the process."""
+    """An event that the signals set which would end the process."""
     interrupted = threading.Event()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         interrupted.set()
 
-    before = {
-        number: signal.signal(number, interrupt)
-        for number in (signal.SIGINT, signal.SIGTERM)
-        # A script's job in the background ignores Ctrl-C.
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
+    before = {number: signal.signal(number, interrupt) for number in not_ignored()}
     try:
         yield interrupted
     finally:

@@ -235,7 +235,7 @@ class TaskRunner:
 
 def work(plan: Plan, connection: Connection) -> None:
     """The main function of a worker's process."""
-    # The worker was started with Ctrl-C blocked: only its parent decides when it ends.
+    # It was started with a terminal's signals blocked: only its parent decides when it ends.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # The programs under test belong to the worker's POSIX session, and end with it.
     os.setsid()
@@ -277,12 +277,14 @@ def die() -> None:
 
     Another thread that sees the end of its program would start the next one meanwhile.
     """
-    from fuzz.targets.process.conversation import stop_starting
+    try:  # If too many files are open, no module can be imported.
+        from fuzz.targets.process.conversation import stop_starting
 
-    stop_starting()
-    if os.getsid(0) == os.getpid():
-        end_session(os.getpid())
-    os._exit(1)
+        stop_starting()
+        if os.getsid(0) == os.getpid():
+            end_session(os.getpid())
+    finally:
+        os._exit(1)
 
 
 def end_session(leader: int) -> None:

@@ -139,13 +139,15 @@ def complaint(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """SIGINT interrupts this process and those that it starts, as it does in a terminal.
+    """A terminal's signals interrupt this process and those that it starts, as they do there.
 
-    Tests that run in the background of a script, or under nohup, inherit that it is ignored.
+    Tests that run in the background of a script, or under nohup, inherit that they are ignored.
     """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt = signal.default_int_handler
+    before = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGHUP)}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

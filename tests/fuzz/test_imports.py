@@ -31,7 +31,7 @@ SOURCES = {
 OURS = ("fuzz", "gcmodel")
 HARNESS = {
     "fuzz": "engines problems protocol run targets.process testing",
-    "fuzz.__main__": "terminal",
+    "fuzz.__main__": "signals terminal",
     "fuzz.run": "cancellation drawing mutator oracles problems protocol descriptions",
     "fuzz.replay": "mutator oracles problems protocol run",
     "fuzz.descriptions": "mutator oracles plain protocol",
@@ -39,6 +39,7 @@ HARNESS = {
     "fuzz.files": "problems",
     "fuzz.plain": "",
     "fuzz.problems": "",
+    "fuzz.signals": "",
     "fuzz.version": "",
     "fuzz.protocol": "files problems protocol.counting",
     "fuzz.protocol.counting": "problems",
@@ -69,7 +70,8 @@ HARNESS = {
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol protocol.counting targets targets.bugs",
     "fuzz.sessions": "cancellation drawing engines files mutator oracles plain problems protocol "
-    "replay run targets targets.bugs targets.process targets.references version descriptions",
+    "replay run signals targets targets.bugs targets.process targets.references version "
+    "descriptions",
     "fuzz.profiling": "files oracles plain problems protocol replay targets targets.references",
     "fuzz.terminal": "drawing files mutator plain problems profiling protocol replay run "
     "sessions targets targets.bugs targets.references version descriptions",

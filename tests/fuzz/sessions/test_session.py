@@ -312,7 +312,7 @@ def start(tmp_path: Path, unmeasured: dict[str, str]) -> Iterator[Start]:
 @pytest.mark.parametrize(
     ("engine", "number"),
     [
-        *[("random", each) for each in (signal.SIGINT, signal.SIGTERM)],
+        *[("random", each) for each in (signal.SIGTERM, signal.SIGHUP)],
         *rest_at_night(("stateful", each) for each in (signal.SIGINT, signal.SIGTERM)),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import threading
@@ -106,6 +107,33 @@ def test_a_signal_that_was_ignored_before_stays_ignored(plan: Plan) -> None:
         assert run(plan, interrupt).stop_reason == ACTIONS
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.slow
+def test_if_a_worker_cannot_start_the_session_says_why_and_ends_the_others(plan: Plan) -> None:
+    def start_one(plan: Plan, number: int) -> LocalWorker:
+        most, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most if number == 0 else 1, limit))
+        try:
+            return LocalWorker(plan, number)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, limit))
+
+    plan = attrs.evolve(plan, workers=2, actions=UNLIMITED_ACTIONS)
+    finished = Session(plan, [], start_worker=start_one).run()
+    assert str(finished.problem).startswith("worker 1: cannot start: Too many open files; see")
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.slow
+def test_a_session_that_an_exception_ends_leaves_no_worker(plan: Plan) -> None:
+    def fail(event: Event) -> None:
+        if isinstance(event, Progress):
+            raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        run(attrs.evolve(plan, workers=2, actions=UNLIMITED_ACTIONS), fail)
+    assert multiprocessing.active_children() == []
 
 
 def test_with_another_thread_a_worker_is_not_a_fork(plan: Plan) -> None:

@@ -17,7 +17,7 @@ WHILE_IMPORTING = """
 import os, signal, sys
 import fuzz.__main__
 
-signal.signal(signal.SIGINT, {before})
+signal.signal({number}, {before})
 
 class Signalling:
     def find_spec(self, name, path=None, target=None):
@@ -45,15 +45,18 @@ def signalled(
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_during_imports_gets_one_line(number: int, unmeasured: dict[str, str]) -> None:
     ended = signalled(number, unmeasured, "signal.default_int_handler")
     assert ended.stderr == "gcfuzz: interrupted\n"
     assert ended.returncode == INCONCLUSIVE
 
 
-def test_an_ignored_interrupt_stays_ignored(unmeasured: dict[str, str]) -> None:
-    ended = signalled(signal.SIGINT, unmeasured, "signal.SIG_IGN")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_that_a_shell_ignores_stays_ignored(
+    number: int, unmeasured: dict[str, str]
+) -> None:
+    ended = signalled(number, unmeasured, "signal.SIG_IGN")
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
