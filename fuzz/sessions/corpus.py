@@ -31,7 +31,7 @@ from fuzz.replay import tries_for
 from fuzz.run import BROKE, FIXED, Failure
 from fuzz.sessions.compare import Before, Pair, run_again
 from fuzz.sessions.flaky import judged
-from fuzz.sessions.reduce import reduce_failure
+from fuzz.sessions.reduce import SECONDS_MAX, Reducer
 from fuzz.targets import NO_OPTIONS, TargetOptions, is_program, make_target, registry
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.version import HYPOTHESIS, versions_for
@@ -74,6 +74,8 @@ class SavedFailure:
     """Whether it reproduced only after the traces that its process had carried out before."""
     fresh_process: bool = False
     """Whether its trace gets a process of its own."""
+    reduction_ended: str = ""
+    """Why its reduction ended early, if it did."""
     unsaved: str | None = None
     """Why the trace could not be saved. `path` is then the file of the trace as it was found."""
     lost: str | None = None
@@ -403,10 +405,13 @@ def reduce_saved(
 ) -> SavedFailure:
     """Run a failure again, reduce it until that is over, and save what failed again.
 
+    All reductions together take two minutes by default.
+
     If it does not reproduce, it stays as it was found. The result has another identity if that is
     what fails after the earlier traces of its process.
     """
-    tries, passed, kept = 0, 0, None
+    tries, passed, kept, reduction_ended = 0, 0, None, ""
+    is_late = is_over or after(SECONDS_MAX)
     for source, failure in _ways_to_reproduce(origin, found.failure):
         if failure.earlier and kept is not None:
             break
@@ -414,7 +419,9 @@ def reduce_saved(
         tries += passed
         if again is None:
             continue
-        reduced = reduce_failure(source.make_target(), again, is_over, report)
+        reducer = Reducer(source.make_target(), again, report=report)
+        reducer.reduce_until(is_late)
+        reduced, reduction_ended = cast(Failure, reducer.failure), reducer.ended_early
         is_sure = reduced is again or try_again(source, reduced, rerun_seconds)[0] is not None
         kept = (source, reduced) if is_sure else kept or (source, again)
         # If threads race, a reduced trace may rarely fail again.
@@ -437,6 +444,7 @@ def reduce_saved(
             reproduced=reproduced,
             tries=0 if reproduced else tries,
             needs_earlier=bool(failure.earlier),
+            reduction_ended=reduction_ended,
             fresh_process=source.options.fresh_process,
         ),
     )

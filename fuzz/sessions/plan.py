@@ -95,6 +95,8 @@ class Plan:
     options: TargetOptions = NO_OPTIONS
     probes: tuple[str, ...] = PROBES
     """The probes that the target's contract lets it reach."""
+    reduce_seconds: float | None = None
+    """The time for reductions, the sum of all. By default it is half of the session's time."""
     failures_max: int | None = None
     """The session stops after this many failures that reproduced."""
     before: Before | None = None
@@ -170,6 +172,13 @@ class Plan:
         token = f"{self.token}-{chunk}"
         where = self.corpus, self.target, self.engine, self.seed, self.options, self.before
         return Origin(*where, token=token)
+
+    @property
+    def reduction_seconds(self) -> float:
+        """The time for all reductions. It has no limit if the session has none."""
+        if self.reduce_seconds is not None or self.seconds is None:
+            return self.reduce_seconds or float(UNLIMITED)
+        return max(self.seconds * self.workers / 2, OVERTIME_SECONDS_MIN)
 
     @property
     def overtime_seconds(self) -> float:

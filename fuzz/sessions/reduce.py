@@ -6,13 +6,14 @@ nothing helps. If a failure needs earlier traces of its process, these are reduc
 candidate in a new process. A candidate counts only if it fails with the same identity, so that one
 bug never turns into another.
 
-While actions are removed, slots have names instead of numbers: an action refers to the slot that a
-certain action appended. Removing an allocation removes what depends on it, and renumbers the rest.
+The search ends when nothing helps, or when a number of candidates in a row did not help. That does
+not depend on a clock. It ends early if its candidates, its actions or its time are used up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations
 from typing import Any, TypeVar, cast
@@ -21,9 +22,6 @@ import attrs
 
 from fuzz.cancellation import Cancelled, after, cancelled_when, checkpoint
 from fuzz.drawing.forecast import cost_of
-from fuzz.mutator.legality import why_illegal
-from fuzz.mutator.occupancy import as_exhausted
-from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions as kinds
 from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action, EnableSampling
 from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
@@ -33,12 +31,22 @@ from fuzz.protocol.trace import EarlierTrace
 from fuzz.replay import tries_for
 from fuzz.run import Failure, Reaching
 from fuzz.sessions.compare import run_again
+from fuzz.sessions.named_slots import (
+    ContractChangedError,
+    Named,
+    name_slots,
+    number_slots,
+    tail_of,
+    without,
+)
 
 Found = TypeVar("Found", bound=Failure | Reaching)
 ATTEMPTS_MAX = 20_000
 """Candidates that are run for one failure."""
 STEPS_MAX = 500_000
 """Actions that are performed for one failure. A budget of seconds would not be reproducible."""
+IDLE_ATTEMPTS_MAX, IDLE_STEPS_MAX = ATTEMPTS_MAX // 10, STEPS_MAX // 4
+"""A phase ends after this many candidates or actions in a row that made nothing smaller."""
 START_STEPS, HANG_STEPS = 2_500, 50_000
 """Actions that a start of a program counts as, and a program that does not answer."""
 SECONDS_MAX = 120.0
@@ -55,96 +63,16 @@ SETTING = -1
 """In place of an action's position: the integer belongs to a setting."""
 _Place = tuple[int, str]
 """An action's position, or SETTING, and the name of an integer there."""
+USED_UP, OUT_OF_TIME = "its candidates were used up", "its time was up"
+"""Why a search ended early."""
 FILLERS: tuple[Action, ...] = (
     *(kinds.CollectMinor(), kinds.DisableSampling()),
     *(kinds.CollectStep(), kinds.CollectFull()),
 )
 
 
-class ContractChangedError(Exception):
-    """An action of the failure is no longer legal: the target now states another contract."""
-
-
-@attrs.frozen
-class _Named:
-    """An action whose slots are named by the number of the action that appended them."""
-
-    action: Action
-    slots: dict[str, int]
-    appends: int
-    depends_on_collections: bool = False
-    """Whether it is legal only because a collection has ended a pin, or found an object dead."""
-    is_exhausted: bool = False
-    """Whether it has appended no slot, for lack of memory."""
-
-
-class _Slots:
-    """The names of the slots while a trace runs on a shadow heap."""
-
-    def __init__(self, contract: Contract) -> None:
-        self._contract = contract
-        self._shadow = Shadow(contract)
-        self.names: list[int] = []
-
-    def allows(self, action: Action) -> bool:
-        return why_illegal(action, self._contract, self._shadow) is None
-
-    @property
-    def may_be_behind(self) -> bool:
-        """Whether objects may be dead that are pinned, have finalizers or take memory.
-
-        No collection is followed.
-        """
-        shadow = self._shadow
-        return bool(shadow.pinned or shadow.finalizers.registered or shadow.occupancy)
-
-    def know(self, action: Action) -> bool:
-        """Whether the object exists that the action resurrects, if it does that."""
-        known = self._shadow.finalizers.registered
-        return not isinstance(action, kinds.Resurrect) or action.number in known
-
-    def follow(self, action: Action, appends: int, is_exhausted: bool) -> None:
-        """Follow a legal action. A slot that it appends gets the name `appends`."""
-        if is_exhausted:
-            action = as_exhausted(action, self._contract.exhaustion)
-        self._shadow.follow(action, minors=0)
-        if isinstance(action, kinds.Free):
-            del self.names[action.root]
-        elif len(self._shadow.roots) > len(self.names):
-            self.names.append(appends)
-
-
-def _name(
-    contract: Contract, actions: Sequence[Action], exhausted: Collection[int] = ()
-) -> list[_Named]:
-    """The actions with their slots named. Raises ContractChangedError if one is illegal."""
-    slots, named = _Slots(contract), []
-    for number, action in enumerate(actions):
-        is_legal = slots.allows(action)
-        if not is_legal and not slots.may_be_behind:
-            raise ContractChangedError
-        roots = {field: getattr(action, field) for field in SLOT_FIELDS[type(action)]}
-        names = {field: slots.names[root] for field, root in roots.items() if root is not None}
-        named.append(_Named(action, names, number, not is_legal, number in exhausted))
-        slots.follow(action, number, number in exhausted)
-    return named
-
-
-def _number(contract: Contract, named: Sequence[_Named]) -> list[Action]:
-    """The actions with their slots numbered. Actions that are no longer legal are left out."""
-    slots, actions = _Slots(contract), []
-    for each in named:
-        if all(name in slots.names for name in each.slots.values()):
-            numbers = {field: slots.names.index(name) for field, name in each.slots.items()}
-            action = attrs.evolve(each.action, **numbers)
-            if slots.allows(action) or (each.depends_on_collections and slots.know(action)):
-                slots.follow(action, each.appends, each.is_exhausted)
-                actions.append(action)
-    return actions
-
-
-def _without(named: Sequence[_Named], places: Collection[int]) -> list[_Named]:
-    return [each for place, each in enumerate(named) if place not in places]
+class NothingHelpsError(Exception):
+    """Many candidates in a row made nothing smaller."""
 
 
 def _earlier_of(failure: Failure | Reaching) -> tuple[EarlierTrace, ...]:
@@ -174,22 +102,52 @@ class Reducer:
         self._attempts_max = attempts_max
         self._report = report
         self._steps_left = STEPS_MAX
+        self._helped_at = 0, STEPS_MAX
+        """The attempts, and the steps left, when a candidate last helped or a phase began."""
         self._start_steps = START_STEPS if self._target.starts_afresh else 0
         self._tried: set[tuple[object, ...]] = set()
         self._promised: tuple[dict[str, int], Contract] | None = None
         self.failure = failure
         self.attempts = 0
+        self.ended_early = ""
+        """Why the search ended although smaller failures may be near."""
+
+    def reduce_until(self, is_over: Callable[[], bool]) -> None:
+        """Search as long as that helps, and until it is over."""
+        try:
+            with suppress(ContractChangedError), cancelled_when(is_over):
+                self.reduce()
+        except Cancelled:
+            self.ended_early = USED_UP if self._is_used_up else OUT_OF_TIME
 
     def reduce(self) -> None:
         """Search for the smallest failure of the same identity, then again with flipped switches.
 
         Raises Cancelled when the attempts are used up, and ContractChangedError.
         """
-        self._reduce_earlier()
-        self._reduce()
+        self._while_it_helps(self._reduce_earlier)
+        self._while_it_helps(self._reduce)
         for setting in self._contract.settings:
             if (setting.range.minimum, setting.range.maximum) == (0, 1):
-                self._flip(setting)
+                self._while_it_helps(functools.partial(self._flip, setting))
+
+    def _while_it_helps(self, phase: Callable[[], None]) -> None:
+        self._helped_at = self.attempts, self._steps_left
+        with suppress(NothingHelpsError):
+            phase()
+
+    @property
+    def _is_used_up(self) -> bool:
+        return self.attempts >= self._attempts_max or self._steps_left <= 0
+
+    def _check_budget(self) -> None:
+        """Raises Cancelled and NothingHelpsError."""
+        if self._is_used_up:
+            raise Cancelled
+        attempts, steps_left = self._helped_at
+        is_idle = self.attempts - attempts >= IDLE_ATTEMPTS_MAX
+        if is_idle or steps_left - self._steps_left >= IDLE_STEPS_MAX:
+            raise NothingHelpsError
 
     def _reduce_earlier(self) -> None:
         """Remove earlier traces, large groups first, and then their actions."""
@@ -223,8 +181,8 @@ class Reducer:
         start = len(self._earlier_at(place).actions) - size
         while start >= 0:
             each = self._earlier_at(place)
-            named = _without(_name(contract, each.actions), range(start, start + size))
-            shorter = attrs.evolve(each, actions=tuple(_number(contract, named)))
+            named = without(name_slots(contract, each.actions), range(start, start + size))
+            shorter = attrs.evolve(each, actions=tuple(number_slots(contract, named)))
             self._accept_instead_of_earlier(place, shorter)
             start -= size
 
@@ -284,8 +242,8 @@ class Reducer:
         return self._promised[1]
 
     @property
-    def _named(self) -> list[_Named]:
-        return _name(self._contract, self.failure.actions, self.failure.exhausted)
+    def _named(self) -> list[Named]:
+        return name_slots(self._contract, self.failure.actions, self.failure.exhausted)
 
     def _accept(
         self,
@@ -304,8 +262,7 @@ class Reducer:
         candidate = (before, *sorted(configuration.items()), *actions)
         if candidate in self._tried:
             return False
-        if self.attempts >= self._attempts_max or self._steps_left <= 0:
-            raise Cancelled
+        self._check_budget()
         self._tried.add(candidate)
         self.attempts += 1
         if self._report is not None:
@@ -316,6 +273,7 @@ class Reducer:
         if again is None:
             return False
         self.failure = again
+        self._helped_at = self.attempts, self._steps_left
         return True
 
     def _may_be_chance(self, again: Failure | Reaching) -> bool:
@@ -338,10 +296,10 @@ class Reducer:
             self._steps_left -= HANG_STEPS
         return again if again is not None and again.identity == wanted.identity else None
 
-    def _accept_named(self, named: Sequence[_Named]) -> bool:
-        return self._accept(self.failure.configuration, _number(self._contract, named))
+    def _accept_named(self, named: Sequence[Named]) -> bool:
+        return self._accept(self.failure.configuration, number_slots(self._contract, named))
 
-    def _accept_instead(self, start: int, size: int, *instead: _Named) -> bool:
+    def _accept_instead(self, start: int, size: int, *instead: Named) -> bool:
         """Run a candidate with other actions in place of `size` actions."""
         named = self._named
         return self._accept_named([*named[:start], *instead, *named[start + size :]])
@@ -362,7 +320,7 @@ class Reducer:
         for length in TAILS:
             if length >= len(self.failure.actions):
                 return
-            tail = _tail(self._named, length)
+            tail = tail_of(self._named, length)
             if self._accept_with_a_seed(tail) or self._accept_with_a_period(tail):
                 return
 
@@ -370,7 +328,7 @@ class Reducer:
         """Remove single actions of a short trace, each with other seeds of random distances."""
         position = len(self.failure.actions) - 2
         while 0 <= position < TAILS[-1]:
-            self._accept_with_a_seed(_without(self._named, {position}))
+            self._accept_with_a_seed(without(self._named, {position}))
             position -= 1
 
     def _at_each_action(self, helps: Callable[[int], bool]) -> None:
@@ -387,14 +345,14 @@ class Reducer:
         """
         named = self._named
         return any(
-            self._accept_named(_without(named, {position, place}))
+            self._accept_named(without(named, {position, place}))
             for place, each in enumerate(named[:-1])
             if each.action.collects != "never"
         )
 
-    def _accept_with_a_seed(self, named: Sequence[_Named]) -> bool:
+    def _accept_with_a_seed(self, named: Sequence[Named]) -> bool:
         """Run a candidate with one seed after another; False if there is no seed."""
-        actions = _number(self._contract, named)
+        actions = number_slots(self._contract, named)
         starts = self._start_steps or self._earlier
         tried = SEEDS_TRIED_AFRESH if starts else SEEDS_TRIED
         for setting in self._contract.settings:
@@ -406,9 +364,9 @@ class Reducer:
                 )
         return False
 
-    def _accept_with_a_period(self, named: Sequence[_Named]) -> bool:
+    def _accept_with_a_period(self, named: Sequence[Named]) -> bool:
         """Run a candidate with shorter periods in the last action that enables sampling."""
-        actions, rule = _number(self._contract, named), self._contract.sampling
+        actions, rule = number_slots(self._contract, named), self._contract.sampling
         pairs = enumerate(actions)
         enabling = [(place, each) for place, each in pairs if isinstance(each, EnableSampling)]
         return any(
@@ -431,7 +389,7 @@ class Reducer:
         for filler in FILLERS:
             if size == 1 and _rank(filler) >= _rank(first.action):
                 return
-            if self._accept_instead(start, size, _Named(filler, {}, first.appends)):
+            if self._accept_instead(start, size, Named(filler, {}, first.appends)):
                 return
 
     def _merge_allocations(self, position: int) -> bool:
@@ -549,17 +507,6 @@ def _halves(length: int) -> Iterator[int]:
         yield length
 
 
-def _tail(named: Sequence[_Named], length: int) -> list[_Named]:
-    """The last actions, those that appended their slots, and the last switch of sampling."""
-    needed = set(range(len(named) - length, len(named)))
-    for number in range(len(named) - 1, -1, -1):
-        if number in needed:
-            needed.update(named[number].slots.values())
-    switches = [each for each in named[:-length] if each.action.sampling not in (None, "stops")]
-    needed.update(each.appends for each in switches[-1:])
-    return [each for each in named if each.appends in needed]
-
-
 def _rank(action: Action) -> int:
     """How simple an action is; actions without arguments are the simplest."""
     return FILLERS.index(action) if action in FILLERS else len(FILLERS)
@@ -597,6 +544,5 @@ def reduce_failure(
     `report` gets the number of candidates so far.
     """
     reducer = Reducer(target, failure, report=report)
-    with suppress(Cancelled, ContractChangedError), cancelled_when(is_over or after(SECONDS_MAX)):
-        reducer.reduce()
+    reducer.reduce_until(is_over or after(SECONDS_MAX))
     return cast(Found, reducer.failure)

@@ -68,6 +68,8 @@ class Session:
         self._done.add_all(self._cases.totals)
         self._canaries = 0
         self._stop_reason: Reason | None = None
+        self._reduce_seconds = plan.reduction_seconds
+        """What is left for reductions that are not given yet."""
         self._deadline = self._reduced_by = self._stop_at = float(UNLIMITED)
         self._timeline = Timeline()
         self._started = self._last_new = self._recorded = time.monotonic()
@@ -128,9 +130,13 @@ class Session:
         if self._is_hurried:
             share = (self._stop_at - time.monotonic()) / (2 + 2 * len(self._cases.to_reduce))
             seconds = min(INTERRUPTED_SECONDS, max(share, 0.0))
-            return Reduction(found, seconds, seconds, is_alone)
+            return Reduction(found, seconds, seconds, seconds, is_alone)
         seconds = max(self._reduced_by - time.monotonic(), 0.0)
-        return Reduction(found, seconds, RERUN_SECONDS_MAX, is_alone)
+        # One failure that no candidate reduces must not take the time of the others.
+        parts = 1 if self._cases.first is not None else 1 + self._plan.workers
+        share = self._reduce_seconds / parts
+        self._reduce_seconds -= share
+        return Reduction(found, seconds, share, RERUN_SECONDS_MAX, is_alone)
 
     def _take_messages(self) -> None:
         cases = self._cases
@@ -144,6 +150,7 @@ class Session:
                     self._done.add_all(message.totals)
                     cases.searched(chunk, message)
                 case Reduction(failure), Reduced(saved, is_whole):
+                    self._reduce_seconds += max(task.reduce_seconds - message.seconds, 0.0)
                     cases.reduced(failure, saved, is_whole)
                 case _, CanaryResult(found):
                     self._canaries += found

@@ -61,6 +61,9 @@ class Reduction:
 
     found: SavedFailure
     seconds: float = UNLIMITED
+    """Until it is cut off."""
+    reduce_seconds: float = UNLIMITED
+    """Its share of the session's time for reductions. If that ends it, it is whole all the same."""
     rerun_seconds: float = RERUN_SECONDS_MAX
     alone: bool = False
 
@@ -93,6 +96,8 @@ class Reduced:
 
     saved: SavedFailure
     is_whole: bool
+    seconds: float = 0.0
+    """How long it took."""
 
 
 @attrs.frozen
@@ -215,6 +220,7 @@ class TaskRunner:
     def _reduce(self, reduction: Reduction) -> Reduced:
         self._tried(0)
         found, takes_too_long = reduction.found, after(reduction.seconds)
+        is_share_used, started = after(reduction.reduce_seconds), time.monotonic()
         origin = self._plan.origin(found.chunk)
         if reduction.alone:
             origin = origin.with_fresh_processes()
@@ -226,8 +232,11 @@ class TaskRunner:
         def is_over() -> bool:
             return self._is_cut or takes_too_long()
 
-        saved = corpus.reduce_saved(origin, found, is_over, reduction.rerun_seconds, self._tried)
-        return Reduced(saved, not is_over())
+        def is_reduced() -> bool:
+            return is_over() or is_share_used()
+
+        saved = corpus.reduce_saved(origin, found, is_reduced, reduction.rerun_seconds, self._tried)
+        return Reduced(saved, not is_over(), time.monotonic() - started)
 
     def _tried(self, candidates: int) -> None:
         self._progress = Candidates(candidates)

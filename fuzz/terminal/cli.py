@@ -66,6 +66,7 @@ SEED_BYTES = 4
 DEFAULT_SECONDS = 30.0
 SEEDS_HUNTED, SEEDS_HUNTED_MAX = 20, 1000
 REPEATS_MAX = 1_000_000
+HELP_REDUCE_TIME = "Time to reduce all failures together: 30s.  [default: half of --time]"
 CHUNK_ACTIONS_MAX = 1_000_000
 SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EFBIG}
 """Too few open files, processes, memory, or disk space."""
@@ -123,6 +124,7 @@ def cli() -> None:
     help="Share the examples of --engine stateful in a folder or at redis://host.",
 )
 @duration_option("--time", "seconds", help="Budget: 30s, 10m, 2h. [default: 30s]")
+@duration_option("--reduce-time", "reduce_seconds", help=HELP_REDUCE_TIME)
 @click.option(
     "--actions",
     type=click.IntRange(min=1),

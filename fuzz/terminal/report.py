@@ -199,6 +199,8 @@ def _details(saved: SavedFailure, path: Path, origin: Origin) -> Iterator[tuple[
     found = f"by the {origin.engine} engine"
     if saved.reproduced:
         found += f", reduced from {counted(saved.reduced_from, 'action')}"
+    if saved.reduction_ended:
+        found += f" (the reduction ended early: {saved.reduction_ended}; `gcfuzz reduce` goes on)"
     if saved.fresh_process:
         found += ", in a process of its own"
     if saved.needs_earlier:

@@ -470,6 +470,19 @@ def test_where_each_candidate_starts_a_program_fewer_are_run(
     assert reducer.attempts == 2  # The second fails, so it is run twice.
 
 
+def test_a_search_ends_when_several_candidates_in_a_row_do_not_help(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = full(Planted(lambda planted: isinstance(planted.last, Free)))
+    failure = failure_of(target, *[AllocateNode(1)] * 6, Free(0))
+    whole, idle = Reducer(target, failure), Reducer(target, failure)
+    whole.reduce()
+    monkeypatch.setattr("fuzz.sessions.reduce.IDLE_ATTEMPTS_MAX", 1)
+    idle.reduce_until(lambda: False)
+    assert idle.attempts < whole.attempts
+    assert idle.ended_early == ""
+
+
 class Changing(Planted):
     """Its contract has an allocation only in the first headers."""
 

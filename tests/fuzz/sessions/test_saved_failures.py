@@ -31,6 +31,7 @@ from fuzz.sessions.corpus import (
     shipped_traces,
     trace_of,
 )
+from fuzz.sessions.reduce import OUT_OF_TIME
 from fuzz.targets import NO_OPTIONS, make_target
 
 TARGET = "reference+one-sample-per-object"
@@ -192,6 +193,7 @@ def test_a_failure_that_reproduces_replaces_its_trace_as_found(
     saved = reduce_saved(origin, save_found(origin, failure), is_over=lambda: True)
     assert saved.reproduced
     assert saved.failure.actions == failure.actions
+    assert saved.reduction_ended == OUT_OF_TIME
     assert saved.path is not None
     assert names_in(origin.folder) == [saved.path.name]
 

@@ -25,7 +25,7 @@ from fuzz.protocol.target import contract_of
 from fuzz.protocol.trace import digest_of, read
 from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.local_worker import LocalWorker
-from fuzz.sessions.plan import Plan
+from fuzz.sessions.plan import UNLIMITED, Plan
 from fuzz.sessions.record import ACTIONS, FAILURES, INTERRUPTED, TIME
 from fuzz.sessions.session import Session
 from fuzz.sessions.session_events import (
@@ -323,6 +323,13 @@ def test_overtime_is_as_long_as_the_session_within_bounds(plan: Plan) -> None:
     seconds = [0.5, 30.0, 600.0]
     plans = [attrs.evolve(plan, seconds=each, actions=None) for each in seconds]
     assert [each.overtime_seconds for each in plans] == [10.0, 30.0, 120.0]
+
+
+def test_reductions_take_half_of_the_session_or_what_is_given(plan: Plan) -> None:
+    timed = attrs.evolve(plan, seconds=60.0, actions=None)
+    given = attrs.evolve(timed, reduce_seconds=7.0)
+    assert [each.reduction_seconds for each in (timed, given)] == [30.0, 7.0]
+    assert plan.reduction_seconds == UNLIMITED
 
 
 def test_each_chunk_of_each_session_has_a_token_of_its_own(plan: Plan) -> None:
