@@ -31,6 +31,7 @@ Drawn = Literal[
     "go",
     "go_1_19",
     "v8",
+    "v8_14_6",
 ]
 """Distances that a stated generator draws, so that they can be predicted."""
 DRAWN: tuple[str, ...] = get_args(Drawn)

@@ -155,7 +155,8 @@ class DotnetDriver(Driver):
 
     def settle(self) -> None:
         """Find out which allocations were sampled, in a pause without allocations."""
-        if self.runtime.is_sampling:
+        # There is no runtime if it was refused.
+        if self._runtimes and self.runtime.is_sampling:
             self.disable()
             self.runtime.enable()
 

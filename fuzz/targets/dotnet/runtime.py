@@ -109,7 +109,7 @@ class MutatorThread:
 
 
 class Runtime:
-    """The process. Raises BadInputError if its runtime is unknown."""
+    """The process. Raises BadInputError if its runtime's sampler is not known."""
 
     def __init__(self, program: str, settings: Mapping[str, str], thread_count: int) -> None:
         folder = _socket_folder()
@@ -190,7 +190,10 @@ class Runtime:
         }
         self.disable()
         if len(found) != 1 or 0 in next(iter(found)):
-            raise BadInputError("the places in the runtime's threads are unknown")
+            raise BadInputError(
+                f"the sampler of .NET {self.version} is not known; "
+                "name a program or an SDK of .NET 10 with --dotnet"
+            )
         [(self.context, self.generator)] = found
         for thread in self.threads:
             thread.ask(Ask.BOUNDS, thread.storage_end - self.context)

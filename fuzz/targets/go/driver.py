@@ -36,6 +36,9 @@ ENVIRONMENT = {"GODEBUG": "asyncpreemptoff=1", "GOGC": "", "GOMAXPROCS": "1", "G
 """A signal in a stack walk would find the cache for these in use more often than is legal."""
 STEPS = {True: 0xA0761D6478BD642F, False: 0x53C5CA59}
 """What a generator of 64 bits, and one of 32, adds for each number."""
+SPENT_MAX = 1024
+"""The most numbers that a contract lets the stack walk of a sample take."""
+NAME_KNOWN = "name a Go of version 1.19 to 1.27 with --go"
 PROBE_BYTES = 16
 PERCENT = {WHEN_ASKED: -1, BY_ITSELF: 100}
 """How much the heap grows until the collector runs."""
@@ -69,13 +72,15 @@ class GoMutator(AskedProcess):
             greeting = self.receive(GREETING.size)
         except EOFError as problem:
             self.close()
-            raise BadInputError(f"the sampler of this Go is unknown: {problem}") from problem
-        version, wide, rate = (part.decode().strip() for part in GREETING.unpack(greeting))
-        self._is_wide = wide == "true"
+            unknown = f"the sampler of this Go is not known: {problem}; {NAME_KNOWN}"
+            raise BadInputError(unknown) from problem
+        name, wide, rate = (part.decode().strip() for part in GREETING.unpack(greeting))
+        version, self._is_wide = f"Go {name.removeprefix('go')}", wide == "true"
         spent_numbers = self._numbers_of_sample() - 1
-        self.sampler = GoSampler(
-            f"Go {version.removeprefix('go')}", self._is_wide, rate == "true", spent_numbers
-        )
+        if not 0 <= spent_numbers <= SPENT_MAX:
+            self.close()
+            raise BadInputError(f"the generator of {version} is not known; {NAME_KNOWN}")
+        self.sampler = GoSampler(version, self._is_wide, rate == "true", spent_numbers)
 
     def ask(self, what: GoAsk, number: int = 0) -> GoAnswer:
         """Raises EOFError if the process has ended, and ValueError if it cannot do that."""
@@ -95,7 +100,7 @@ class GoMutator(AskedProcess):
         return self.ask(GoAsk.FREE)
 
     def _numbers_of_sample(self) -> int:
-        """How many numbers of the generator a sample takes."""
+        """How many numbers of the generator a sample takes; any number of another generator."""
         self.begin(2, 0)
         bits, step = 64 if self._is_wide else 32, STEPS[self._is_wide]
         numbers: int = self.ask(GoAsk.LOOK).value * pow(step, -1, 2**bits) % 2**bits

@@ -51,6 +51,7 @@ BIRTHS = 2
 """How many threads are started until it is known what each allocates."""
 COLLECTIONS_MAX = 100
 """If eden is not empty after this many, another thread allocates."""
+G1_PINS_REGIONS_SINCE = 22
 HEAPS: Mapping[str, type[JavaHeap]] = {
     SERIAL: SerialEden,
     PARALLEL: ParallelHeap,
@@ -121,21 +122,16 @@ class HotspotDriver(Driver):
         """The thread that does nothing but wait in critical sections."""
         return self._helper.run(1, self.machine.attach)
 
-    @cached_property
+    @property
     def _collects_beside_pins(self) -> bool:
         """Whether the machine collects while an array is pinned.
 
-        Shenandoah does, and G1 since version 22. Others delay collections, so that an allocation
-        may wait forever.
+        Shenandoah does, and G1 since version 22 (JEP 423). Others delay collections, so that an
+        allocation may wait forever. To try it is not possible: G1 of version 21 never returns.
         """
-        if self._collector not in (G1, SHENANDOAH):
-            return False
-        collections = self._heap.collections
-        self._hold_still(self.attached[0].new_string(0))
-        self.machine.collect()
-        has_collected = self._heap.collections > collections
-        self._let_go(self._pinned.pop())
-        return has_collected
+        if self._collector == G1:
+            return self.machine.feature_release >= G1_PINS_REGIONS_SINCE
+        return self._collector == SHENANDOAH
 
     def _hold_still(self, array: int) -> None:
         items = self._helper.run(1, partial(self._pinner.pin, array))
@@ -231,7 +227,6 @@ class HotspotDriver(Driver):
                 self._attach(number)
         self._samplers.find_generator(lambda: self._attach(len(self.attached)))
         self._birth_bytes = self._birth_bytes or self._measure_birth()
-        self._collects_beside_pins  # noqa: B018 - before the heap is emptied
         self._empty_heap()
         self._is_used = False
 

@@ -23,6 +23,7 @@ REGISTER, YOUNG = ("registerNatives", "()V"), ("youngGC", "()V")
 WEAK, SOFT = "java/lang/ref/WeakReference", "java/lang/ref/SoftReference"
 NODE_LONGS = (1, 7, 64)
 """The numbers of further fields that nodes may have."""
+KNOWN_RELEASES = range(17, 26)
 JNI_VERSION, JVMTI_VERSION = 0x00010008, 0x300B0000
 REFERENCE_TAGS = 7
 """Since version 21 these bits of a reference are its kind."""
@@ -244,8 +245,18 @@ class JavaMachine:
         """What the machine has reported since `take_samples`."""
         self.called_back: Callable[[int, int], None] | None = None
         """It is called for each sample, with the thread's `JNIEnv` and the object."""
+        self._refuse_unknown()
         self._listen()
         self.names = JavaNames(self.jni, env.value)
+
+    def _refuse_unknown(self) -> None:
+        """Another version may count differently. Raises BadInputError."""
+        if self.feature_release not in KNOWN_RELEASES:
+            first, last = KNOWN_RELEASES[0], KNOWN_RELEASES[-1]
+            raise BadInputError(
+                f"{self.version}: how Java {self.feature_release} samples is not known; "
+                f"name a JVM of version {first} to {last} with --java"
+            )
 
     def _interface(self, version: int) -> int:
         pointer = c_void_p()
@@ -323,6 +334,11 @@ class JavaMachine:
     def version(self) -> str:
         names = ("java.vm.name", "java.vm.version")
         return " ".join(map(self._property, names))
+
+    @cached_property
+    def feature_release(self) -> int:
+        """The first number of the version, such as 17."""
+        return int(self._property("java.vm.specification.version"))
 
     def _property(self, name: str) -> str:
         text = ctypes.c_char_p()  # The machine's own, and kept.

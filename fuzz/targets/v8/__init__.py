@@ -9,13 +9,13 @@ from fuzz.targets.registration import PathOption, Program, lazily
 V8 = Program(
     name="v8",
     chunk_actions=8_192,
-    description="V8's sampling heap profiler, in a stock Node 20",
+    description="V8's sampling heap profiler, in a stock Node 20 to 26",
     options=(PathOption("node", "The Node of v8.  [default: on PATH]"),),
     command=lazily("fuzz.targets.v8.find:mutator_command"),
 )
 FINALIZERS = V8.variant(
     "-finalizers",
-    "FinalizationRegistry, WeakRef and WeakMap of V8, in a stock Node 20",
+    "FinalizationRegistry, WeakRef and WeakMap of V8, in a stock Node 20 to 26",
     command=lazily("fuzz.targets.v8.find:finalizers_command"),
     chunk_actions=4_096,
 )

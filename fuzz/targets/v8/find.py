@@ -1,20 +1,36 @@
-"""The command line of Node, with the options that make V8 deterministic."""
+"""The command line of Node, with the options that make V8 deterministic.
+
+A Node whose V8 was not compared with gcfuzz is refused: another version may make other numbers from
+the same generator.
+"""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from fuzz.problems import BadInputError
 from fuzz.targets.options import TargetOptions
+from fuzz.targets.process.user_programs import output_of
 
 MUTATOR = Path(__file__).with_name("mutator.js")
 FINALIZERS = Path(__file__).with_name("finalizers.js")
-HOW_TO_INSTALL = "apt install nodejs (version 20), or name it with --node"
+NAME_KNOWN = "name a Node of version 20 to 26 with --node"
+HOW_TO_INSTALL = f"apt install nodejs, or {NAME_KNOWN}"
+DISTANCES: Mapping[str, str] = {
+    **dict.fromkeys(("11.3", "11.8", "12.4", "12.9", "13.6", "14.1"), "v8"),
+    "14.6": "v8_14_6",
+}
+"""How each version of V8 draws: those of Node 20 to 26."""
+VERSION_CHARACTERS = 30
+"""The length at which a message cuts the output of another program."""
 SEED = "--random-seed=1"
 OPTIONS = (
     # One generator, one thread, and no compiled code, which would be allocated too.
     *(SEED, "--predictable", "--single-threaded", "--no-opt", "--no-sparkplug"),
+    # This compiler is not switched off by --no-opt.
+    "--no-maglev",
     # Feedback about a function is allocated at its first call, and kept.
     *("--no-lazy-feedback-allocation", "--no-flush-bytecode"),
 )
@@ -22,18 +38,27 @@ OPTIONS = (
 
 def mutator_command(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The command line of the mutator. Raises BadInputError."""
-    return *_node_command(name, options), str(MUTATOR)
+    node, distances = _find_node(name, options)
+    return node, *OPTIONS, str(MUTATOR), distances
 
 
 def finalizers_command(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The command line of the mutator of `v8-finalizers`. Raises BadInputError."""
-    return *_node_command(name, options), "--expose-gc", str(FINALIZERS)
+    node, _ = _find_node(name, options)
+    return node, *OPTIONS, "--expose-gc", str(FINALIZERS)
 
 
-def _node_command(name: str, options: TargetOptions) -> tuple[str, ...]:
+def _find_node(name: str, options: TargetOptions) -> tuple[str, str]:
+    """The program, and how its V8 draws."""
     node = options.paths.get("node")
     program = shutil.which(str(node or "node"))
     if program is None:
         named = f"{node} is not a program" if node else "there is none"
         raise BadInputError(f"the target {name} needs Node, and {named}: {HOW_TO_INSTALL}")
-    return program, *OPTIONS
+    version = output_of([program, "-p", "process.versions.v8"])[:VERSION_CHARACTERS]
+    release = ".".join(version.split(".")[:2])
+    if release not in DISTANCES:
+        raise BadInputError(
+            f"{program}: its version of V8, {version!r}, is not known; {NAME_KNOWN}"
+        )
+    return program, DISTANCES[release]

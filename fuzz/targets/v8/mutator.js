@@ -53,7 +53,7 @@ const CONTRACT = {
     surplus: "dropped",
     samples_per_allocation: "one",
     disabling: ["drop"],
-    distances: "v8",
+    distances: process.argv[2], // They depend on the version.
     enabling: "reseeds",
     weights: "whole_objects",
   },

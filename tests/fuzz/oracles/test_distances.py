@@ -21,6 +21,7 @@ from fuzz.oracles.counting.distances.jemalloc import Jemalloc
 from fuzz.oracles.counting.distances.ocaml import Ocaml
 from fuzz.oracles.counting.distances.tcmalloc import Tcmalloc
 from fuzz.oracles.counting.distances.v8 import PLACE_BITS, V8
+from fuzz.oracles.counting.distances.v8_14_6 import V8Sum
 from fuzz.protocol.contract import DRAWN
 
 MIB = 2**20
@@ -36,6 +37,7 @@ DOUBLES_OF_SYSTEM_RANDOM = [
 ]
 """By seed."""
 SPLITMIX_0 = (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F)
+STRINGS_OF_NODE_26 = [3, 13, 3, 3, 5, 15, 5, 15, 13, 5, 11, 4]
 STRINGS_OF_NODE = [17, 4, 3, 20, 17, 24, 15, 4, 15, 3, 31, 1]
 JEMALLOC_FACTOR, JEMALLOC_TERM = 6364136223846793005, 1442695040888963407
 DRAWS = 20_000
@@ -109,6 +111,12 @@ def test_v8_s_distances_are_those_by_which_node_20_has_sampled() -> None:
     """Of strings of 24 bytes, with the seed 1, after 314 numbers."""
     distances = drawn(V8((1 << PLACE_BITS) + 314), 256, len(STRINGS_OF_NODE))
     assert [math.ceil(distance / 24) for distance in distances] == STRINGS_OF_NODE
+
+
+def test_v8_s_distances_are_those_by_which_node_26_has_sampled() -> None:
+    """Of strings of 24 bytes, with the seed 1."""
+    distances = drawn(V8Sum(1 << PLACE_BITS), 256, len(STRINGS_OF_NODE_26))
+    assert [math.ceil(distance / 24) for distance in distances] == STRINGS_OF_NODE_26
 
 
 def test_v8_s_least_distance_is_a_word() -> None:
@@ -287,6 +295,7 @@ def test_the_shortest_period_draws_a_number_all_the_same(name: str, period_bytes
         ("tcmalloc", PERIOD - 1.5),
         ("ddtrace", PERIOD + 0.5),
         ("v8", PERIOD - 0.5),
+        ("v8_14_6", PERIOD - 0.5),
     ],
 )
 def test_the_mean_of_the_distances_is_the_period(name: str, mean: float) -> None:

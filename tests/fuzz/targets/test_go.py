@@ -88,8 +88,17 @@ def test_a_compiler_that_fails_is_bad_input(
 
 
 def test_an_unknown_runtime_is_bad_input() -> None:
-    with pytest.raises(BadInputError, match="the sampler of this Go is unknown"):
+    with pytest.raises(BadInputError, match=r"the sampler of this Go is not known.* --go"):
         GoMutator("true")
+
+
+def test_an_unknown_generator_is_bad_input(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.targets.go.driver.STEPS", {True: 3, False: 3})
+    known = (
+        r"the generator of Go 1\.\S+ is not known; name a Go of version 1\.19 to 1\.27 with --go"
+    )
+    with pytest.raises(BadInputError, match=known):
+        GoMutator(program)
 
 
 def test_a_program_that_ends_is_an_error_and_restarted(program: str) -> None:

@@ -39,7 +39,7 @@ from fuzz.protocol.written import contents_of
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import ProcessTarget
-from fuzz.targets.v8.find import HOW_TO_INSTALL, MUTATOR, OPTIONS, SEED
+from fuzz.targets.v8.find import HOW_TO_INSTALL, MUTATOR, SEED, mutator_command
 from fuzz.terminal.cli import run_command_line
 
 NOT_SAMPLED = (*("disable_sampling", "read", "read_number", "write", "write_number", "copy_array"),)
@@ -83,13 +83,20 @@ def slices(target: FullTarget, actions: int) -> Iterator[Slice]:
     yield from slices_of(RandomEngine(target, "1"), actions, ProbeCounter())
 
 
+def command_of(node: str, before: str, after: str) -> tuple[str, ...]:
+    """The mutator's command line with one argument changed."""
+    command = mutator_command("v8", TargetOptions(paths={"node": Path(node)}))
+    assert command.count(before) == 1
+    return tuple(after if each == before else each for each in command)
+
+
 def changed_target(folder: Path, node: str, before: str, after: str) -> FullTarget:
     """The target with a changed mutator."""
     source = MUTATOR.read_text("utf-8")
     assert source.count(before) == 1
     program = folder / "changed.js"
     program.write_text(source.replace(before, after), "utf-8")
-    return ProcessTarget("process", (node, *OPTIONS, str(program)), 60)
+    return ProcessTarget("process", command_of(node, str(MUTATOR), str(program)), 60)
 
 
 @pytest.mark.slow
@@ -173,18 +180,25 @@ def test_the_reproducer_shows_the_finding(node: str) -> None:
 
 
 def test_another_generator_is_bad_input(node: str) -> None:
-    options = ["--random-seed=2" if each == SEED else each for each in OPTIONS]
-    command = (node, *options, str(MUTATOR))
+    command = command_of(node, SEED, "--random-seed=2")
     with pytest.raises(BadInputError, match=r"V8's generator has 0 possible places \(Node v"):
         ProcessTarget("process", command, 60).start({})
 
 
-def test_a_program_that_is_not_node_ends_a_run_with_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo 15.0.1", "its version of V8, '15.0.1', is not known; name a Node of version 20 to"),
+        ("exit 1", "fails: exit code 1"),
+    ],
+)
+def test_an_unknown_v8_and_no_node_are_refused_in_one_line(
+    script: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = tmp_path / "node"
-    program.write_text("#!/bin/sh\nexit 1\n")
+    program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     assert run_command_line(["run", "--target", "v8", "--node", str(program)]) == BAD_INPUT
     [line] = capsys.readouterr().err.splitlines()
-    assert "does not answer a header with a contract" in line
+    assert f"{program}" in line
+    assert reason in line

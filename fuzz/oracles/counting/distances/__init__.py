@@ -18,6 +18,7 @@ from fuzz.oracles.counting.distances.ocaml import Ocaml
 from fuzz.oracles.counting.distances.period import Period
 from fuzz.oracles.counting.distances.tcmalloc import Tcmalloc
 from fuzz.oracles.counting.distances.v8 import V8
+from fuzz.oracles.counting.distances.v8_14_6 import V8Sum
 
 GENERATORS: dict[str, type[Generator]] = {
     "geometric": Geometric,
@@ -32,6 +33,7 @@ GENERATORS: dict[str, type[Generator]] = {
     "go": Go,
     "go_1_19": GoWide,
     "v8": V8,
+    "v8_14_6": V8Sum,
 }
 """The generators, by the contract's name."""
 
