@@ -185,6 +185,11 @@ def test_the_runtime_of_an_sdk_passes(tmp_path: Path, monkeypatch: pytest.Monkey
 # Events.
 
 
+def test_a_refused_runtime_has_nothing_to_settle() -> None:
+    """Otherwise another error would hide why its header was refused."""
+    DotnetDriver("dotnet", "refused").settle()
+
+
 def test_an_event_may_be_earlier_than_its_predecessor() -> None:
     flags = diagnostics.KIND | diagnostics.THREAD | diagnostics.PAYLOAD_SIZE
     first = bytes([flags, 5, 1, 9, 0]) + b"\x64" + b"\1A"
