@@ -66,7 +66,7 @@ HARNESS = {
     "fuzz.targets.scalene": "problems protocol protocol.counting "
     "targets targets.process targets.python_profilers",
     "fuzz.targets.tcmalloc": "problems protocol targets targets.allocators targets.process",
-    "fuzz.targets.v8": "problems targets",
+    "fuzz.targets.v8": "problems targets targets.process",
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol protocol.counting targets targets.bugs",
     "fuzz.sessions": "cancellation drawing engines files mutator oracles plain problems protocol "

@@ -6,7 +6,8 @@
 - tenth: a string ends the process from its tenth header on
 - stale: a string is an error from the second header on, and after a full collection
 - asks: as stale, but the contract requires a process for each trace
-- extra, code, hang: at the end of input it writes one more line, exits with a code, or stays
+- extra, code, hang, late: at the end of input it writes one more line, exits with a code, stays, or
+  ends some time after its output
 """
 
 import json
@@ -62,3 +63,6 @@ match MODE:
     case "hang":
         os.close(1)
         time.sleep(600)
+    case "late":
+        os.close(1)
+        time.sleep(1.5)

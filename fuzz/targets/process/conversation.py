@@ -49,8 +49,6 @@ END_ROUNDS_MAX, END_ROUND_SECONDS = 100, 0.01
 """Processes that are being ended may start others meanwhile."""
 MEMORY_SECONDS = 0.25
 """How often the program's memory is checked while an answer is awaited."""
-END_SECONDS = 1.0
-"""How long a program that has closed its output may take to end."""
 
 
 _starting = threading.Lock()
@@ -237,7 +235,8 @@ class Conversation:
 
     def _how_it_ended(self) -> str:
         try:
-            code = self._process.wait(END_SECONDS)
+            # A Java virtual machine on a busy machine needs more than a second for it.
+            code = self._process.wait(self._seconds_allowed)
         except subprocess.TimeoutExpired:
             return "crash: it closed its output, and did not end"
         for _ in range(COMPLAINT_READS_MAX):

@@ -29,8 +29,10 @@ def command_of(mode: str) -> tuple[str, ...]:
     return sys.executable, "-E", "-S", str(ADAPTER), mode
 
 
-def target_of(mode: str, *, fresh_process: bool = False) -> FullTarget:
-    options = TargetOptions(command_of(mode), timeout_seconds=600, fresh_process=fresh_process)
+def target_of(
+    mode: str, *, fresh_process: bool = False, timeout_seconds: float = 600
+) -> FullTarget:
+    options = TargetOptions(command_of(mode), timeout_seconds, fresh_process=fresh_process)
     return full(make_target("process", options))
 
 
@@ -57,9 +59,15 @@ def test_the_second_trace_fails_unless_it_has_its_own_process(
     ],
 )
 def test_a_wrong_end_of_a_process_is_a_failure(mode: str, problem: str) -> None:
-    failure = run_actions(target_of(mode, fresh_process=True), {}, [STRING, FULL])
+    target = target_of(mode, fresh_process=True, timeout_seconds=5 if mode == "hang" else 600)
+    failure = run_actions(target, {}, [STRING, FULL])
     assert failure is not None
     assert (failure.actions, failure.got) == ((STRING, FULL), problem)
+
+
+@pytest.mark.slow
+def test_a_process_has_the_time_of_an_answer_to_end() -> None:
+    assert run_actions(target_of("late", fresh_process=True), {}, [STRING, FULL]) is None
 
 
 def test_only_a_program_can_have_a_fresh_process() -> None:
