@@ -227,6 +227,8 @@ class HotspotDriver(Driver):
                 self._attach(number)
         self._samplers.find_generator(lambda: self._attach(len(self.attached)))
         self._birth_bytes = self._birth_bytes or self._measure_birth()
+        if self._collects_beside_pins:
+            self._pinner  # noqa: B018 - its thread allocates when it is attached
         self._empty_heap()
         self._is_used = False
 
