@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from night import fresh, part_of
+from night import fresh, part_of, rest_at_night
 from waiting import PATIENCE_SECONDS
 
 from fuzz.terminal.cli import run_command_line
@@ -44,7 +44,7 @@ def test_the_schema_takes_each_line_of_the_collector(
     assert refused(str(build())) == []
 
 
-@pytest.mark.parametrize(("engine", "seed"), [("random", "2"), ("stateful", "3")])
+@pytest.mark.parametrize(("engine", "seed"), rest_at_night([("random", "2"), ("stateful", "3")]))
 def test_a_session_on_the_sanitized_collector_is_clean(
     build: Build, session: Session, engine: str, seed: str
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from night import fresh, part_of
+from night import fresh, part_of, rest_at_night
 from target_helpers import ROOT, Changed, changed, first_failure, java_folder
 
 from fuzz.protocol import trace as traces
@@ -87,7 +87,7 @@ def test_a_short_session_has_no_failure() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["17", "25"])
+@pytest.mark.parametrize("version", rest_at_night(["25", "17"]))
 def test_each_sample_of_a_session_is_predicted(version: str) -> None:
     target = Changed(jfr(version))
     assert first_failure(target, part_of(ACTIONS), fresh("1")) is None
