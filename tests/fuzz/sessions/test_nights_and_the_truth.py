@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -31,6 +31,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from made_records import Data, failure, piece, record, timing, written
+from night import fresh
 from nights_model import Defect, Expected, Look, Mutes, Truth, news_of, state_of, statuses_of
 
 from fuzz.problems import BadInputError
@@ -48,7 +49,7 @@ from fuzz.terminal.explain_page import Page
 from fuzz.terminal.night_build import NightBuild
 from fuzz.terminal.night_page import write_night
 
-HISTORIES, HISTORIES_AT_NIGHT = 200, 10_000
+HISTORIES, HISTORIES_AT_NIGHT, PARTS_AT_NIGHT = 200, 10_000, 20
 STEPS, STEPS_AT_NIGHT = 6, 25
 UNCLEAR_MAX = 0.02
 RUNS = 5
@@ -447,10 +448,12 @@ def defect_of(known: KnownFailure) -> Defect:
     return defect
 
 
-def play(histories: int, steps: int, pages_every: int, **changed: Any) -> None:
-    Nights.statements, Nights.pages_every = Counter(), pages_every
+def play(
+    nights: type[Nights], histories: int, steps: int, pages_every: int, **changed: Any
+) -> None:
+    nights.statements, nights.pages_every = Counter(), pages_every
     run_state_machine_as_test(
-        Nights,
+        nights,
         settings=settings(
             max_examples=histories,
             stateful_step_count=steps,
@@ -461,14 +464,16 @@ def play(histories: int, steps: int, pages_every: int, **changed: Any) -> None:
             **changed,
         ),
     )
-    assert Nights.statements["unclear"] <= UNCLEAR_MAX * Nights.statements["all"]
+    assert nights.statements["unclear"] <= UNCLEAR_MAX * nights.statements["all"]
 
 
 @pytest.mark.slow
 def test_pages_of_nights_state_nothing_that_is_false() -> None:
-    play(HISTORIES, STEPS, pages_every=8, derandomize=True)
+    play(Nights, HISTORIES, STEPS, pages_every=8, derandomize=True)
 
 
 @pytest.mark.night
-def test_pages_of_many_nights_state_nothing_that_is_false() -> None:
-    play(HISTORIES_AT_NIGHT, STEPS_AT_NIGHT, pages_every=1)
+@pytest.mark.parametrize("part", range(PARTS_AT_NIGHT))
+def test_pages_of_many_nights_state_nothing_that_is_false(part: int) -> None:
+    nights = seed(int(fresh(str(part))))(Nights)
+    play(nights, HISTORIES_AT_NIGHT // PARTS_AT_NIGHT, STEPS_AT_NIGHT, pages_every=3)
