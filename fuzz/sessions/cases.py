@@ -5,7 +5,8 @@ at in the order of the chunks: each is *decided* when all chunks before its own 
 of a case is reduced, and reported when its chunk is *settled*: this chunk and all before it are
 over, and all that was found in them is reduced. Invariants: what whole chunks leave depends on the
 plan only, and not on the number of workers. Behind a chunk that takes long, only the sum of
-those without failures is held, and of each case only the failures that may be needed.
+those without failures is held, and of each case only the failures that may be needed. What waits
+for its reduction is held without its trace, since thousands may wait: the file has the trace.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import attrs
 
-from fuzz.run import BROKE, Failure
+from fuzz.run import BROKE
 from fuzz.sessions import corpus
 from fuzz.sessions.compare import counted_by_verdict, name_of_verdict
 from fuzz.sessions.corpus import SavedFailure
@@ -66,8 +67,8 @@ class ChunkState:
 class Case:
     """The failures of one identity."""
 
-    failure: Failure
-    """The first one."""
+    change: str
+    """What a change of the target did."""
     tries_left: int
     """How many others may be tried in a process of their own if none has reproduced."""
     waiting: deque[SavedFailure] = attrs.Factory(deque)
@@ -119,8 +120,8 @@ class Cases:
         self.totals.add_all(piece.totals)
         self._lost += piece.lost
         for each in earlier.failures:  # Also one whose file is gone: it was found.
-            saved = each.read_in(self._plan.corpus)
-            case = Case(saved.failure, 0, best=saved, is_reported=True)
+            saved = each.read_in(self._plan.corpus).shown
+            case = Case(saved.failure.change, 0, best=saved, is_reported=True)
             self.by_identity[saved.failure.identity] = case
 
     @property
@@ -165,7 +166,7 @@ class Cases:
 
     def found(self, found: SavedFailure) -> None:
         """A worker saved a failure. One that repeats a chunk saves the same failures again."""
-        failures = self._chunks[found.chunk].found
+        found, failures = found.waiting, self._chunks[found.chunk].found
         if self._is_superfluous(found):
             corpus.remove(found.path)
         elif found.path is None or all(found.path != each.path for each in failures):
@@ -239,7 +240,7 @@ class Cases:
         case = self.by_identity[found.failure.identity]
         case.deaths += 1
         if case.deaths < TRIES_MAX:
-            self.to_reduce.appendleft(found)
+            self.to_reduce.appendleft(found.waiting)
         else:
             self.give_up(found)
 
@@ -262,9 +263,9 @@ class Cases:
         if saved.failure.identity != found.failure.identity:
             case.tries_left = 0
             self._try_another(case)
-            new = Case(saved.failure, tries_left=0)
+            new = Case(saved.failure.change, tries_left=0)
             case = self.by_identity.setdefault(saved.failure.identity, new)
-        self._keep_better(case, saved)
+        self._keep_better(case, saved.shown)
 
     def _keep_better(self, case: Case, saved: SavedFailure) -> None:
         worse: SavedFailure | None = saved
@@ -362,7 +363,7 @@ class Cases:
             corpus.remove(found.path)
 
     def _open(self, found: SavedFailure) -> None:
-        case = Case(found.failure, self._tries(found))
+        case = Case(found.failure.change, self._tries(found))
         self.by_identity[found.failure.identity] = case
         self.last_new = time.monotonic()
         self._report(FailureFound(found.failure))

@@ -116,11 +116,26 @@ class SavedFailure:
         """The failure of that corpus's record, with its trace if that can be read."""
         if self.path is None:
             return attrs.evolve(self, lost="it could not be saved")
-        saved = attrs.evolve(self, path=corpus / self.path)
-        try:
-            return saved.with_trace(traces.read(corpus / self.path))
-        except BadInputError as problem:
-            return attrs.evolve(saved, lost=str(problem))
+        return _from_file(attrs.evolve(self, path=corpus / self.path))
+
+    def read(self) -> SavedFailure:
+        """The failure with its whole trace, from its file if it has one that can be read."""
+        return _from_file(self) if self.is_saved else self
+
+    @property
+    def waiting(self) -> SavedFailure:
+        """What is held of a failure until it is reduced: not its trace, if the file has it."""
+        if not self.is_saved:
+            return self
+        failure = attrs.evolve(self.failure, configuration={}, actions=(), earlier=())
+        return attrs.evolve(self, failure=failure)
+
+    @property
+    def shown(self) -> SavedFailure:
+        """What is held until the session ends: not its earlier traces, if the file has them."""
+        if not self.is_saved:
+            return self
+        return attrs.evolve(self, failure=attrs.evolve(self.failure, earlier=()))
 
     def with_trace(self, trace: Trace) -> SavedFailure:
         """The failure of a record, with the trace from its file."""
@@ -133,6 +148,15 @@ class SavedFailure:
             earlier=header.earlier,
         )
         return attrs.evolve(self, failure=failure)
+
+
+def _from_file(saved: SavedFailure) -> SavedFailure:
+    """The failure with the trace that its file has, if that can be read."""
+    assert saved.path is not None
+    try:
+        return saved.with_trace(traces.read(saved.path))
+    except BadInputError as problem:
+        return attrs.evolve(saved, lost=str(problem))
 
 
 @attrs.frozen
@@ -225,32 +249,34 @@ def shipped_folder(name: str) -> Path:
     return folder if folder.is_dir() else PACKAGE.parent / name
 
 
-def pages_like(target: str, failure: Failure) -> list[str]:
-    """The pages of findings in that target that fail in the same way.
+def findings_like(target: str, failure: Failure) -> dict[str, Trace]:
+    """The traces of findings in that target that fail in the same way, by the page of each.
 
     The oracle reports the same field, the same direction and the same reason, but for numbers, and
     the actions are of the same kinds in the same order. A target's known failures are in a folder
-    of the corpus that has its name, and the name of each begins with that of its page.
+    of the corpus that has its name, and the name of each begins with that of its page. Another
+    defect may fail in the same way: only a replay shows whether a target has the finding.
     """
     registered = registry().targets.get(target)
     if registered is None:
-        return []
+        return {}
     stated = _stated(failure.message)
-    like = [
-        name
+    like = {
+        name: known
         for name, known in shipped_traces(registered.variant_of or target).items()
         if known.header.target in (target, registered.variant_of)
         and known.header.found is not None
         and _stated(known.header.found.message) == stated
         and _steps(known.actions) == _steps(failure.actions)
-    ]
+    }
     folder = shipped_folder("docs") / "findings"
     pages = sorted(folder.rglob("*.md")) if like else []
-    return [
-        str(page.relative_to(folder).with_suffix(""))
+    return {
+        str(page.relative_to(folder).with_suffix("")): known
         for page in pages
-        if any(name.startswith(page.stem) for name in like)
-    ]
+        for name, known in like.items()
+        if name.startswith(page.stem)
+    }
 
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")

@@ -26,7 +26,7 @@ from fuzz.run import BROKE
 from fuzz.sessions import record as records
 from fuzz.sessions.causes import Cause, cause_of
 from fuzz.sessions.corpora import command_of, folder_of_other, unnamed_in
-from fuzz.sessions.corpus import SavedFailure, pages_like, stem_of, unpublished_in
+from fuzz.sessions.corpus import SavedFailure, findings_like, stem_of, unpublished_in
 from fuzz.sessions.failure_history import (
     FIXED,
     FLAKY,
@@ -98,6 +98,8 @@ class NightFailure:
     mute: Mute | None = None
     pages: tuple[str, ...] = ()
     """The findings in docs/findings that it resembles."""
+    is_documented: bool = False
+    """Whether it was not known, and tonight's build has one of these findings: its trace fails."""
 
     @property
     def known(self) -> KnownFailure:
@@ -227,8 +229,8 @@ class NightCause:
         """What changed.
 
         A cause is back if any of its failures is: a new mistake may fail like an older one that is
-        still open. A muted failure counts only if all are muted. A cause is not new if findings
-        describe it.
+        still open. A muted failure counts only if all are muted. A cause is not new if all
+        its failures are documented.
         """
         if self.first.saved.failure.change != BROKE:
             return ""
@@ -238,7 +240,7 @@ class NightCause:
         if any(each.is_back for each in bad) or (bad and earlier == {FIXED}):
             return BACK
         if self.state in {OPEN, FLAKY} and not earlier:
-            return "" if all(each.pages for each in bad) else NEW
+            return "" if all(each.is_documented for each in bad) else NEW
         return "fixed" if self.state == FIXED and earlier != {FIXED} else ""
 
     @property
@@ -533,11 +535,12 @@ def _judged(
     life: Life, shown: Shown, tonight: Sequence[SessionRecord], material: Material, replay: Replay
 ) -> NightFailure:
     """A failure with its state. Its trace is replayed."""
-    known, traced, pages = life.known, material.trace_of(life.known.saved), []
+    known, traced = life.known, material.trace_of(life.known.saved)
+    findings: dict[str, Trace] = {}
     replayed = Replayed(problem="its trace is in none of the places that were read")
     if traced is not None:
         path, trace = traced
-        pages = pages_like(known.target, known.saved.with_trace(trace).failure)
+        findings = findings_like(known.target, known.saved.with_trace(trace).failure)
         if known.saved.failure.change != BROKE:
             replayed = Replayed(problem="it is what a change did, and not a failure")
         else:
@@ -564,7 +567,9 @@ def _judged(
         shown,
         replayed.problem,
         mute,
-        tuple(pages),
+        tuple(findings),
+        life.state is None  # Later nights are no news.
+        and any(replay(known, each, Path(page)).failed for page, each in findings.items()),
     )
 
 

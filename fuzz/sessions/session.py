@@ -60,7 +60,7 @@ class Session:
         self._plan, self._listeners, self._earlier = plan, listeners, earlier
         self._cases = Cases(plan, self._report, earlier)
         beyond = earlier.beyond if earlier is not None else ()
-        self._beyond = [each.read_in(plan.corpus) for each in beyond]
+        self._beyond = [each.read_in(plan.corpus).shown for each in beyond]
         """What the earlier session found in chunks that were not whole."""
         self._pool = WorkerPool(plan, start_worker, self._report)
         self._done = SessionTotals()
@@ -119,8 +119,12 @@ class Session:
         """The next task. Reductions come before chunks, since a chunk may wait for one."""
         if worker.is_new and self._plan.has_canary and self._stop_reason is None:
             return Canary()
-        if self._cases.to_reduce:
-            return self._next_reduction(self._cases.to_reduce.popleft())
+        while self._cases.to_reduce:
+            waiting = self._cases.to_reduce.popleft()
+            found = waiting.read()
+            if found.lost is None:
+                return self._next_reduction(found)
+            self._cases.give_up(found)  # Somebody removed its file.
         return self._cases.next_search() if self._stop_reason is None else None
 
     def _next_reduction(self, found: SavedFailure) -> Reduction:
@@ -186,7 +190,7 @@ class Session:
             self._report_progress()
         self._cases.decide_rest()
         while self._cases.to_reduce:
-            self._cases.give_up(self._cases.to_reduce.popleft())
+            self._cases.give_up(self._cases.to_reduce.popleft().read())
         self._cases.settle()
         self._cases.count_rest()
         self._pool.dismiss(STOP_SECONDS)
@@ -268,7 +272,7 @@ class Session:
             Progress(
                 seconds=seconds,
                 totals=totals,
-                failures=sum(each.failure.change == BROKE for each in cases.by_identity.values()),
+                failures=sum(each.change == BROKE for each in cases.by_identity.values()),
                 reducing=reducing + len(cases.to_reduce),
                 tries=tries,
                 seconds_since_new=now - max(self._last_new, cases.last_new),

@@ -16,7 +16,7 @@ from fuzz.protocol.contract_problems import KINDS, OF_PROMISES
 from fuzz.protocol.observation import FIELDS, HANG
 from fuzz.run import BROKE, OBSERVABLE, Failure
 from fuzz.sessions.causes import by_cause
-from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Origin, SavedFailure, pages_like, trace_of
+from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Origin, SavedFailure, findings_like, trace_of
 from fuzz.targets import TargetOptions, is_user_class
 from fuzz.terminal.standard_streams import Screen
 
@@ -204,11 +204,13 @@ def _details(saved: SavedFailure, path: Path, origin: Origin) -> Iterator[tuple[
     if saved.fresh_process:
         found += ", in a process of its own"
     if saved.needs_earlier:
-        found += f", after {earlier_traces(len(saved.failure.earlier))}"
+        found += f", after {earlier_traces(len(saved.read().failure.earlier))}"
     yield "found", found
     if not saved.reproduced and saved.tries:
         yield "perhaps", PERHAPS_EARLIER if origin.shares_processes else PERHAPS_BY_CHANCE
-    pages = [f"`gcfuzz help findings/{page}`" for page in pages_like(origin.target, saved.failure)]
+    pages = [
+        f"`gcfuzz help findings/{page}`" for page in findings_like(origin.target, saved.failure)
+    ]
     if pages:
         yield "known", f"perhaps: see {' or '.join(pages)}"
 

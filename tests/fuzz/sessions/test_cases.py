@@ -7,19 +7,23 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 import attrs
 import pytest
 
 from fuzz.protocol.actions import AllocateNode
+from fuzz.protocol.trace import EarlierTrace
 from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.cases import Cases
+from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.plan import Chunk, Plan, SessionTotals, actions_before
 from fuzz.sessions.worker import Reduction, Search, Searched
 
 CHUNKS = 400
 HELD_BYTES_MAX = 100_000
+WAITING_BYTES_MAX, REPORTED_BYTES_MAX = 2_000, 6_000
 FAILURE = Failure(
     oracle="heap",
     field="graph",
@@ -126,6 +130,46 @@ def test_one_failure_of_a_case_is_held_behind_a_chunk_that_takes_long(plan: Plan
     [held] = plan.corpus.glob("*.jsonl")
     end(cases, [first])
     assert [found.path for found in cases.to_reduce] == [held]
+
+
+def distinct(plan: Plan, number: int) -> SavedFailure:
+    """A failure of an identity of its own, which a program showed after many traces."""
+    earlier = tuple(EarlierTrace({}, FAILURE.actions[:40]) for _ in range(256))
+    failure = attrs.evolve(FAILURE, direction=f"error {number}", earlier=earlier)
+    # What a worker sends shares nothing with what it sent before.
+    return cast(
+        SavedFailure, pickle.loads(pickle.dumps(corpus.save_found(plan.origin(0), failure)))
+    )
+
+
+def test_failures_that_wait_for_their_reductions_are_held_without_their_traces(plan: Plan) -> None:
+    cases = Cases(plan, lambda _: None, None)
+    searches(cases)
+    cases.found(distinct(plan, 0))
+    before = held_bytes(cases)
+    for number in range(1, 11):
+        cases.found(distinct(plan, number))
+    assert held_bytes(cases) - before < 10 * WAITING_BYTES_MAX
+    assert cases.to_reduce[-1].read() == distinct(plan, 10)
+
+
+@pytest.mark.parametrize("is_reduced", [False, True])
+def test_reported_failures_are_held_without_the_earlier_traces(
+    is_reduced: bool, plan: Plan
+) -> None:
+    cases = Cases(plan, lambda _: None, None)
+    first, *_ = (search.chunk for search in searches(cases))
+    before = held_bytes(cases)
+    failures = [distinct(plan, number) for number in range(11)]
+    for each in failures:
+        cases.found(each)
+    end(cases, [first])
+    for each in failures:
+        cases.to_reduce.popleft()
+        cases.reduced(each, attrs.evolve(each, needs_earlier=is_reduced), is_whole=True)
+    assert cases.settle()
+    assert len(cases.reported) == 11
+    assert held_bytes(cases) - before < 11 * REPORTED_BYTES_MAX
 
 
 def test_what_fails_in_place_of_a_found_failure_is_reported_once(plan: Plan) -> None:

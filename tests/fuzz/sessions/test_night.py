@@ -17,7 +17,7 @@ from fuzz.protocol.trace import Header, Trace
 from fuzz.sessions.corpus import shipped_folder, shipped_traces, stem_of
 from fuzz.sessions.failure_history import FailureHistory, KnownFailure, Triaged
 from fuzz.sessions.material import read_material
-from fuzz.sessions.night import Night, Replay, Replayed, sum_up
+from fuzz.sessions.night import Night, NightCause, Replay, Replayed, sum_up
 
 VERSION = "0.1.0"
 WEAKREF = "weakref-to-pinned-cleared-heap-ca04307c.jsonl"
@@ -375,7 +375,8 @@ def test_a_cause_was_seen_when_any_of_its_failures_was(tmp_path: Path) -> None:
     assert data["failures"][0]["first_seen"] == data["last_seen"]
 
 
-def test_a_failure_like_a_documented_finding_is_not_new(tmp_path: Path) -> None:
+def like_a_finding(tmp_path: Path, replayed: Replayed, finding: Replayed) -> NightCause:
+    """A failure like a documented finding, whose own trace is replayed with that result, too."""
     trace = shipped_traces("incminimark")[WEAKREF]
     assert trace.header.found is not None
     assert trace.header.found.message.endswith("(its object is young)")
@@ -388,8 +389,20 @@ def test_a_failure_like_a_documented_finding_is_not_new(tmp_path: Path) -> None:
     )
     corpus = written(tmp_path, record(found, target="incminimark"))
     traces.write_to(trace, corpus / "a.jsonl")
-    [cause] = night(corpus).causes
-    assert (cause.news, cause.first.pages) == ("", (WEAKREF_PAGE,))
+    [cause] = night(corpus, replay=replaying(replayed, finding)).causes
+    assert cause.first.pages == (WEAKREF_PAGE,)
+    return cause
+
+
+def test_a_failure_like_a_documented_finding_that_the_build_has_is_not_new(tmp_path: Path) -> None:
+    assert like_a_finding(tmp_path, FAILS, finding=FAILS).news == ""
+
+
+@pytest.mark.parametrize("finding", [PASSES, UNABLE])
+def test_a_failure_like_a_finding_that_the_build_does_not_show_is_new(
+    finding: Replayed, tmp_path: Path
+) -> None:
+    assert like_a_finding(tmp_path, FAILS, finding).news == "new"
 
 
 def test_a_broken_trace_costs_a_line(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from fuzz.sessions.compare import Before
 from fuzz.sessions.corpus import (
     Origin,
     SavedFailure,
-    pages_like,
+    findings_like,
     publish,
     reduce_saved,
     remove,
@@ -244,7 +244,7 @@ def failure_of(trace: Trace) -> Failure:
 
 def pages_of(trace: Trace, target: str | None = None, **changed: Any) -> list[str]:
     failure = attrs.evolve(failure_of(trace), **changed)
-    return pages_like(target or trace.header.target, failure)
+    return [*findings_like(target or trace.header.target, failure)]
 
 
 def test_a_failure_like_a_finding_names_its_page() -> None:

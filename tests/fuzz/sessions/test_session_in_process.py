@@ -195,13 +195,29 @@ def test_the_time_ends_a_wait_for_an_answer(
 def test_a_slow_program_is_not_a_dead_worker(
     plan: Plan, slow: Callable[[float], TargetOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.sessions.pool.SILENCE_SECONDS", 3.0)
+    monkeypatch.setattr("fuzz.sessions.pool.SILENCE_SECONDS", 8.0)
     events: list[Event] = []
     finished = run(
-        attrs.evolve(plan, target="process", options=slow(4), actions=2, probes=()), events.append
+        attrs.evolve(plan, target="process", options=slow(9), actions=1, probes=()), events.append
     )
-    assert finished.totals.actions == 2
+    assert finished.totals.actions == 1
     assert [event for event in events if isinstance(event, WorkerDied)] == []
+
+
+@pytest.mark.slow
+def test_a_failure_whose_file_is_removed_before_its_reduction_is_reported_as_lost(
+    plan: Plan,
+) -> None:
+    def remove(event: Event) -> None:
+        if isinstance(event, FailureFound):
+            for path in plan.corpus.glob("*.jsonl"):
+                path.unlink()
+
+    wrong = attrs.evolve(plan, target="reference+one-sample-per-object")
+    finished = run(wrong, remove)
+    assert finished.failures
+    assert [each.reproduced for each in finished.failures if each.lost is None] == []
+    assert len(finished.record.failures) == len(finished.failures)
 
 
 @pytest.mark.slow
