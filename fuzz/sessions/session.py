@@ -124,7 +124,7 @@ class Session:
             found = waiting.read()
             if found.lost is None:
                 return self._next_reduction(found)
-            self._cases.give_up(found)  # Somebody removed its file.
+            self._cases.give_up(found)  # Another program removed its file.
         return self._cases.next_search() if self._stop_reason is None else None
 
     def _next_reduction(self, found: SavedFailure) -> Reduction:
