@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from fuzz.engines.stateful import SuiteStateMachine
+    from fuzz.failure import Failure
     from fuzz.problems import BadInputError
     from fuzz.protocol import actions, counting
     from fuzz.protocol.contract import (
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     )
     from fuzz.protocol.observation import Observation, Report
     from fuzz.protocol.target import Target
-    from fuzz.run import Failure
 
 __all__ = [
     "AtOnce",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from fuzz.failure import Failure
 from fuzz.mutator.legality import while_legal
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import RERUN_ORACLES, Mismatch
@@ -20,7 +21,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target, full
 from fuzz.protocol.trace import EarlierTrace, Trace
-from fuzz.run import Failure, Run, rerun, run_earlier
+from fuzz.run import Run, rerun, run_earlier
 
 RACING_TRIES = 20
 """How often a trace is run until it fails, if threads run at once in it."""

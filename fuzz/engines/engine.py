@@ -8,9 +8,10 @@ from typing import Protocol
 import attrs
 
 from fuzz.drawing.probes import ProbeCounter
+from fuzz.failure import Failure
 from fuzz.oracles import RERUN_ORACLES, RerunOracle
 from fuzz.protocol.target import Target
-from fuzz.run import Failure, Run, rerun
+from fuzz.run import Run, rerun
 
 
 def reruns(number: int) -> Iterator[RerunOracle]:

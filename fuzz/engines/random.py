@@ -24,11 +24,12 @@ from fuzz.drawing.forecast import Forecast
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Choices, Situation, rules_for
 from fuzz.engines.engine import Engine, Slice, rerun_some, reruns
+from fuzz.failure import Failure
 from fuzz.oracles import Mismatch
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Setting
 from fuzz.protocol.target import Target, full
-from fuzz.run import Failure, Run
+from fuzz.run import Run
 
 Judge = Callable[[Collection[str]], tuple[Run, Failure | None]]
 """Runs one trace from its start, and judges all but these fields."""

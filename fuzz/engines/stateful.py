@@ -43,11 +43,12 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import RULES, Choices, Rule, rules_for
 from fuzz.engines.engine import Engine, Slice, rerun_some
 from fuzz.engines.random import draw_settled
+from fuzz.failure import Failure
 from fuzz.oracles import Mismatch
 from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target, full
-from fuzz.run import Failure, Run
+from fuzz.run import Run
 
 EXAMPLES_PER_SLICE = 8
 STEPS = (10, 20, 50, 100, 200, 500, 1000)

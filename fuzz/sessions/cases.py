@@ -17,7 +17,7 @@ from pathlib import Path
 
 import attrs
 
-from fuzz.run import BROKE
+from fuzz.failure import BROKE
 from fuzz.sessions import corpus
 from fuzz.sessions.compare import counted_by_verdict, name_of_verdict
 from fuzz.sessions.corpus import SavedFailure

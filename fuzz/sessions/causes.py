@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import TypeVar
 
+from fuzz.failure import Failure
 from fuzz.protocol.actions import NAMES, Action, Realloc
-from fuzz.run import Failure
 from fuzz.sessions.corpus import SavedFailure
 
 STEPS = 3

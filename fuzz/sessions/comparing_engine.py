@@ -9,7 +9,8 @@ from typing_extensions import override
 from fuzz.drawing.rules import Choices
 from fuzz.engines.engine import reruns
 from fuzz.engines.random import Judge, RandomEngine
-from fuzz.run import Failure, Run
+from fuzz.failure import Failure
+from fuzz.run import Run
 from fuzz.sessions.compare import Pair, differences
 
 

@@ -20,6 +20,7 @@ from typing import cast
 import attrs
 
 from fuzz.cancellation import Cancelled, after, cancelled_when
+from fuzz.failure import BROKE, FIXED, Failure
 from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
@@ -28,7 +29,6 @@ from fuzz.protocol.observation import MEMORY
 from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.replay import tries_for
-from fuzz.run import BROKE, FIXED, Failure
 from fuzz.sessions.compare import Before, Pair, run_again
 from fuzz.sessions.flaky import judged
 from fuzz.sessions.reduce import SECONDS_MAX, Reducer

@@ -19,9 +19,9 @@ import attrs
 
 from fuzz import run as runs
 from fuzz.cancellation import Cancelled, cancelled_when
+from fuzz.failure import BROKE, STILL_FAILS, UNCLEAR, Failure
 from fuzz.oracles.excluded import excluded_for
 from fuzz.protocol.target import Target
-from fuzz.run import BROKE, STILL_FAILS, UNCLEAR, Failure
 from fuzz.sessions.compare import Pair
 from fuzz.sessions.wrong_answers import wrong_answers
 

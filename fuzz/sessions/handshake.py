@@ -15,13 +15,14 @@ from fuzz.cancellation import after
 from fuzz.drawing.draw import check_beginning, drawn_by
 from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
 from fuzz.engines.random import RandomChoices
+from fuzz.failure import Failure
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import ACTIONS
 from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
 from fuzz.protocol.observation import HANG, Observation
 from fuzz.protocol.target import Target, contract_of
-from fuzz.run import Failure, Run, rerun
+from fuzz.run import Run, rerun
 from fuzz.sessions.reduce import reduce_failure
 
 SECONDS_MAX, REDUCE_SECONDS_MAX = 60.0, 10.0

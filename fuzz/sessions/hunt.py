@@ -18,8 +18,8 @@ import attrs
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
+from fuzz.failure import Failure
 from fuzz.problems import HarnessError
-from fuzz.run import Failure
 from fuzz.sessions.plan import make_engine
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.sessions.worker import prepare_worker

@@ -17,12 +17,12 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import attrs
 
+from fuzz.failure import BROKE
 from fuzz.files import write_text, writing
 from fuzz.protocol import lines as wire
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES
 from fuzz.protocol.trace import Trace
-from fuzz.run import BROKE
 from fuzz.sessions import record as records
 from fuzz.sessions.causes import Cause, cause_of
 from fuzz.sessions.corpora import command_of, folder_of_other, unnamed_in

@@ -12,8 +12,9 @@ import attrs
 from fuzz.drawing.probes import ProbeCounter, probes_for
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
+from fuzz.failure import Reaching
 from fuzz.protocol.target import Target, contract_of
-from fuzz.run import ProbeReached, Reaching
+from fuzz.run import ProbeReached
 from fuzz.sessions.reduce import reduce_failure
 
 

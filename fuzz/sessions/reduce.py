@@ -22,6 +22,7 @@ import attrs
 
 from fuzz.cancellation import Cancelled, after, cancelled_when, checkpoint
 from fuzz.drawing.forecast import cost_of
+from fuzz.failure import Failure, Reaching
 from fuzz.protocol import actions as kinds
 from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action, EnableSampling
 from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
@@ -29,7 +30,6 @@ from fuzz.protocol.observation import HANG
 from fuzz.protocol.target import Target, full
 from fuzz.protocol.trace import EarlierTrace
 from fuzz.replay import tries_for
-from fuzz.run import Failure, Reaching
 from fuzz.sessions.compare import run_again
 from fuzz.sessions.named_slots import (
     ContractChangedError,

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from fuzz.failure import BROKE
 from fuzz.problems import BadInputError, HarnessError
-from fuzz.run import BROKE
 from fuzz.sessions import corpus, record
 from fuzz.sessions.cases import Cases
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, SavedFailure

@@ -23,9 +23,9 @@ import attrs
 from fuzz.cancellation import Cancelled, after, cancelled_when, checked_by, checkpoint
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
+from fuzz.failure import Failure
 from fuzz.problems import BadInputError, HarnessError, portable
 from fuzz.protocol.target import Target, full, name_of
-from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.compare import counted_as
 from fuzz.sessions.corpus import RERUN_SECONDS_MAX, SavedFailure

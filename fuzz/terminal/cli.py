@@ -187,8 +187,8 @@ def run(  # noqa: PLR0913 - the options of the command
     """Fuzz a target until the budget is used up, or compare two targets."""
     import attrs
 
+    from fuzz.failure import BROKE, UNCLEAR
     from fuzz.files import check_writable
-    from fuzz.run import BROKE, UNCLEAR
     from fuzz.sessions import corpus, record
     from fuzz.sessions.known_failures import KnownFailures
 

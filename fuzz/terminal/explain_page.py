@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, TypeAlias
 
+from fuzz.failure import Failure
 from fuzz.mutator.shadow import Age, Shadow, ShadowObject
 from fuzz.plain import plain
 from fuzz.protocol.actions import SLOT_FIELDS, Free, ReadWeakref, RunFinalizers
 from fuzz.protocol.contract import KindLayout
 from fuzz.protocol.observation import Observation
 from fuzz.replay import Step
-from fuzz.run import Failure
 from fuzz.terminal.explain import POINTERS, facts_of_step, shows_pointers
 from fuzz.terminal.explain_finalizers import waiting_after
 from fuzz.terminal.report import describe_action, describe_configuration, describe_failure

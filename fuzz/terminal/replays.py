@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from fuzz.failure import Failure
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import contract_of
 from fuzz.replay import replay, tries_for
-from fuzz.run import Failure
 from fuzz.sessions.corpus import traces_in
 from fuzz.sessions.failure_history import muted_traces
 from fuzz.targets import make_target

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from fuzz.failure import BROKE, CHANGES, Failure
 from fuzz.plain import PLAIN_SECONDS, counted, short, short_seconds
-from fuzz.run import BROKE, CHANGES, Failure
 from fuzz.sessions import record, session_events
 from fuzz.sessions.causes import Cause, by_cause, cause_of
 from fuzz.sessions.compare import Before, contract_changes

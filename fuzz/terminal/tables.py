@@ -15,11 +15,11 @@ from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
+from fuzz.failure import Reaching
 from fuzz.plain import LINE_MAX, counted, plain
 from fuzz.problems import BadInputError
 from fuzz.protocol.contract import Contract, Setting
 from fuzz.protocol.target import contract_of
-from fuzz.run import Reaching
 from fuzz.sessions.hunt import Record
 from fuzz.sessions.reach import Reached
 from fuzz.targets import PROCESS, REFERENCE, TargetOptions, make_target, registry

@@ -22,12 +22,12 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.engines.stateful import StatefulEngine, SuiteStateMachine, found_by, suite_settings
+from fuzz.failure import Failure
 from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError, notes_of
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import Target, contract_of, full, name_of
 from fuzz.replay import replay
-from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
 from fuzz.sessions.reduce import SECONDS_MAX, reduce_failure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuzz.descriptions import Description, describe
+from fuzz.failure import Failure
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Mismatch
 from fuzz.oracles.heap import AFTER_ALL, WHILE_PERFORMING, WHILE_STARTING
@@ -22,7 +23,6 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, Report
-from fuzz.run import Failure
 from fuzz.targets import make_target
 from fuzz.terminal.report import describe_failure
 

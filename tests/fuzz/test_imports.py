@@ -30,10 +30,11 @@ SOURCES = {
 }
 OURS = ("fuzz", "gcmodel")
 HARNESS = {
-    "fuzz": "engines problems protocol run targets.process testing",
+    "fuzz": "engines failure problems protocol targets.process testing",
     "fuzz.__main__": "signals terminal",
-    "fuzz.run": "cancellation drawing mutator oracles problems protocol descriptions",
-    "fuzz.replay": "mutator oracles problems protocol run",
+    "fuzz.failure": "descriptions oracles protocol",
+    "fuzz.run": "cancellation descriptions drawing failure mutator oracles problems protocol",
+    "fuzz.replay": "failure mutator oracles problems protocol run",
     "fuzz.descriptions": "mutator oracles plain protocol",
     "fuzz.cancellation": "",
     "fuzz.files": "problems",
@@ -48,7 +49,7 @@ HARNESS = {
     "fuzz.oracles.counting": "oracles.counting.distances protocol protocol.counting",
     "fuzz.oracles.counting.distances": "",
     "fuzz.drawing": "mutator oracles problems protocol",
-    "fuzz.engines": "cancellation drawing oracles protocol run",
+    "fuzz.engines": "cancellation drawing failure oracles protocol run",
     "fuzz.targets": "plain problems protocol targets.process",
     "fuzz.targets.process": "cancellation problems protocol",
     "fuzz.targets.allocators": "problems protocol targets targets.process",
@@ -69,14 +70,14 @@ HARNESS = {
     "fuzz.targets.v8": "problems targets targets.process",
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol protocol.counting targets targets.bugs",
-    "fuzz.sessions": "cancellation drawing engines files mutator oracles plain problems protocol "
-    "replay run signals targets targets.bugs targets.process targets.references version "
-    "descriptions",
+    "fuzz.sessions": "cancellation descriptions drawing engines failure files mutator oracles "
+    "plain problems protocol replay run signals targets targets.bugs "
+    "targets.process targets.references version",
     "fuzz.profiling": "files oracles plain problems protocol replay targets targets.references",
-    "fuzz.terminal": "drawing files mutator plain problems profiling protocol replay run "
-    "sessions targets targets.bugs targets.references version descriptions",
-    "fuzz.testing": "cancellation drawing engines files problems protocol replay run sessions "
-    "targets terminal",
+    "fuzz.terminal": "descriptions drawing failure files mutator plain problems profiling "
+    "protocol replay sessions targets targets.bugs targets.references version",
+    "fuzz.testing": "cancellation drawing engines failure files problems protocol replay "
+    "sessions targets terminal",
 }
 """The rooms of the harness, and what may stand in the imports of each beside its own modules."""
 REFERENCE = {

@@ -13,6 +13,7 @@ import pytest
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
+from fuzz.failure import Failure
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import (
@@ -32,7 +33,6 @@ from fuzz.protocol.observation import Report
 from fuzz.protocol.target import Target, name_of
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.replay import record, replay
-from fuzz.run import Failure
 from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.cli import run_command_line
 

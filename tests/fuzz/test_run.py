@@ -9,6 +9,7 @@ import pytest
 
 from fuzz import run as run_module
 from fuzz.drawing.probes import ProbeCounter
+from fuzz.failure import Failure
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
@@ -28,7 +29,7 @@ from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.replay import replay, replay_steps
-from fuzz.run import RIGHT_GRAPH, Failure, Run, rerun, run_actions, run_again
+from fuzz.run import RIGHT_GRAPH, Run, rerun, run_actions, run_again
 from fuzz.targets import make_target
 
 BUGGY = "reference+one-sample-per-object"

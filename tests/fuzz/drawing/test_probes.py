@@ -9,6 +9,7 @@ import pytest
 from fuzz.drawing.probes import IN_EACH_STATE, ProbeCounter, probes_for
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
+from fuzz.failure import Reaching
 from fuzz.mutator.legality import why_illegal
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import ACTIONS, Action
@@ -16,7 +17,7 @@ from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.counting import Contexts
 from fuzz.protocol.observation import MAJOR_STATES
 from fuzz.protocol.target import Target
-from fuzz.run import ProbeReached, Reaching, Run, run_again
+from fuzz.run import ProbeReached, Run, run_again
 from fuzz.sessions.reach import reach
 from fuzz.targets import make_target
 from fuzz.terminal.cli import run_command_line

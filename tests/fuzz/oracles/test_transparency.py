@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
+from fuzz.failure import Failure
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.oracles.oracle import Mismatch
 from fuzz.oracles.transparency import TransparencyOracle
@@ -32,7 +33,7 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, Report
 from fuzz.protocol.target import Target
-from fuzz.run import Failure, run_actions
+from fuzz.run import run_actions
 from fuzz.targets import make_target
 
 ORACLE = TransparencyOracle()

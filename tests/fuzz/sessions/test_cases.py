@@ -12,9 +12,9 @@ from typing import cast
 import attrs
 import pytest
 
+from fuzz.failure import Failure
 from fuzz.protocol.actions import AllocateNode
 from fuzz.protocol.trace import EarlierTrace
-from fuzz.run import Failure
 from fuzz.sessions import corpus
 from fuzz.sessions.cases import Cases
 from fuzz.sessions.corpus import SavedFailure

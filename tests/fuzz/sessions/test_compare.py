@@ -11,6 +11,7 @@ import pytest
 from comparing import Changed
 
 from fuzz.drawing.probes import ProbeCounter
+from fuzz.failure import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.protocol.actions import (
     Action,
@@ -26,7 +27,7 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, Promise
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
-from fuzz.run import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Run, run_actions, run_through
+from fuzz.run import Run, run_actions, run_through
 from fuzz.sessions.compare import (
     Pair,
     contract_changes,

@@ -11,11 +11,11 @@ import attrs
 import pytest
 from made_records import failure, record, written
 
+from fuzz.failure import Failure
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import CollectFull
 from fuzz.protocol.trace import Header, Trace
-from fuzz.run import Failure
 from fuzz.sessions import failure_history as history
 from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.failure_history import KnownFailure, Life, NightDone, Shown, Triaged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from fuzz.run import Failure
+from fuzz.failure import Failure
 from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.failure_history import KnownFailure, Life, Shown, Triaged
 from fuzz.sessions.failure_states import state_after

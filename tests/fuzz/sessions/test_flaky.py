@@ -11,8 +11,9 @@ import attrs
 import pytest
 from comparing import Changed, flaky, write_changed
 
+from fuzz.failure import BROKE, FIXED, STILL_FAILS, UNCLEAR, Failure
 from fuzz.protocol.actions import AllocateArray
-from fuzz.run import BROKE, FIXED, STILL_FAILS, UNCLEAR, Failure, run_actions
+from fuzz.run import run_actions
 from fuzz.sessions.compare import Pair
 from fuzz.sessions.flaky import judged
 from fuzz.terminal.cli import run_command_line

@@ -14,7 +14,7 @@ from night import IS_NIGHT, marks_of
 from waiting import is_gone, killed_at_end, wait_until
 
 import fuzz
-from fuzz.run import Failure
+from fuzz.failure import Failure
 from fuzz.sessions.hunt import Hunt, Record, hunt, hunt_all
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import make_target

@@ -9,11 +9,11 @@ import attrs
 import pytest
 from made_records import failure, piece, record, timing
 
+from fuzz.failure import Failure
 from fuzz.protocol import lines as wire
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import CheckHeap
 from fuzz.protocol.trace import Found, Header, Trace
-from fuzz.run import Failure
 from fuzz.sessions import record as records
 from fuzz.sessions.corpus import Origin, save_found
 from fuzz.sessions.merge import merged_records

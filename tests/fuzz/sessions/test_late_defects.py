@@ -9,6 +9,7 @@ import pytest
 from night import rest_at_night
 
 from fuzz.drawing.probes import ProbeCounter
+from fuzz.failure import BROKE, Failure
 from fuzz.protocol.actions import (
     Action,
     AllocateArray,
@@ -21,7 +22,6 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import SURVIVED, Observation
 from fuzz.protocol.target import FullTarget
-from fuzz.run import BROKE, Failure
 from fuzz.sessions.compare import Pair
 from fuzz.sessions.comparing_engine import ComparingEngine
 from fuzz.targets import make_target

@@ -10,6 +10,7 @@ import pytest
 from fuzz.cancellation import Cancelled
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
+from fuzz.failure import Failure
 from fuzz.mutator.shadow import Shadow, ShadowObject
 from fuzz.protocol.actions import (
     Action,
@@ -34,7 +35,7 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target, full
-from fuzz.run import Failure, run_actions
+from fuzz.run import run_actions
 from fuzz.sessions.reduce import STEPS_MAX, Reducer, reduce_failure
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS

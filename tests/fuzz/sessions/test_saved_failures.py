@@ -15,10 +15,11 @@ from typing import Any
 import attrs
 import pytest
 
+from fuzz.failure import FIXED, Failure
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES, AllocateNode, CheckHeap, EnableSampling, Malloc
 from fuzz.protocol.trace import Trace
-from fuzz.run import FIXED, Failure, run_actions
+from fuzz.run import run_actions
 from fuzz.sessions.compare import Before
 from fuzz.sessions.corpus import (
     Origin,

@@ -14,10 +14,11 @@ import pytest
 from damaging_allocator import DamagingDriver
 from target_helpers import Changed, first_failure
 
+from fuzz.failure import Failure
 from fuzz.protocol.actions import Action, Calloc, CheckContents, Free, Malloc, Realloc
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.written import contents_of
-from fuzz.run import Failure, run_actions
+from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 
 BLOCK, CHECK = Malloc(24), CheckContents()

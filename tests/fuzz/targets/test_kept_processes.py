@@ -8,9 +8,9 @@ import psutil
 import pytest
 
 from fuzz.engines.random import PROCESSES
+from fuzz.failure import Failure
 from fuzz.protocol.actions import AllocateString
 from fuzz.protocol.target import FullTarget, full
-from fuzz.run import Failure
 from fuzz.sessions.plan import PROCESS_ACTIONS, Chunk, Plan, SessionTotals, actions_before
 from fuzz.sessions.worker import run_chunk
 from fuzz.targets import TargetOptions, make_target

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fuzz.failure import Failure
 from fuzz.mutator.legality import why_illegal
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.protocol.actions import (
@@ -49,7 +50,7 @@ from fuzz.protocol.actions import (
     Write,
     WriteNumber,
 )
-from fuzz.run import Failure, Run, run_actions
+from fuzz.run import Run, run_actions
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 

@@ -16,10 +16,10 @@ import attrs
 import pytest
 from made_records import failure, piece, record, timing, written
 
+from fuzz.failure import Failure
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, AllocateString, CollectMinor, EnableSampling
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.run import Failure
 from fuzz.sessions.corpus import Origin, save_found, shipped_traces
 from fuzz.sessions.failure_history import Triaged, add, now
 from fuzz.sessions.night import COUNTED

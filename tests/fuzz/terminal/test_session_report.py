@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from fuzz.failure import Failure
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
     NAMES,
@@ -19,7 +20,6 @@ from fuzz.protocol.actions import (
     CollectMinor,
     EnableSampling,
 )
-from fuzz.run import Failure
 from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.record import ACTIONS, WORKERS_DIED, SessionRecord, piece_of
