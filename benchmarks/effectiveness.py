@@ -30,9 +30,11 @@ from rich.table import Table
 import fuzz.engines.random as random_engine
 from fuzz.drawing import draw as drawing
 from fuzz.drawing import rules, scenario_mutator
-from fuzz.drawing.rules import LENGTHS_MAX, NURSERIES_MAX, RULES, Choices, Situation
+from fuzz.drawing.rules import RULES
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
-from fuzz.mutator.shadow import ShadowObject
+from fuzz.drawing.situation import Choices, Situation
+from fuzz.drawing.sizes import LENGTHS_MAX, NURSERIES_MAX
+from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol.actions import Action, CopyArray
 from fuzz.protocol.contract import Setting
 from fuzz.sessions.hunt import ACTIONS_MAX as HUNT_ACTIONS_MAX

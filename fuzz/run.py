@@ -15,7 +15,7 @@ import attrs
 from fuzz.cancellation import checkpoint
 from fuzz.descriptions import Description, describe
 from fuzz.drawing.probes import ProbeCounter
-from fuzz.drawing.rules import Situation
+from fuzz.drawing.situation import Situation
 from fuzz.failure import Failure, Reaching
 from fuzz.mutator.legality import may_be_sent_ahead, while_legal, why_illegal
 from fuzz.mutator.occupancy import as_exhausted

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from itertools import pairwise
 
-from fuzz.drawing.rules import Choices, Scenario
 from fuzz.drawing.scenario_mutator import ScenarioMutator
-from fuzz.mutator.shadow import ShadowObject
+from fuzz.drawing.situation import Choices, Scenario
+from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol import actions
 
 NODES_MAX = 4

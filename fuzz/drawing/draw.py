@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 
-from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
+from fuzz.drawing.rules import Rule, rules_for
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.drawing.scenarios import next_of, roots_are_freed, scenarios_for
-from fuzz.mutator.legality import why_illegal
-from fuzz.mutator.occupancy import why_too_often
+from fuzz.drawing.situation import Choices, Situation
+from fuzz.mutator.legality import why_illegal, why_too_often
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Range, Setting

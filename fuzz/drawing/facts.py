@@ -14,10 +14,11 @@ from functools import partial
 
 import attrs
 
-from fuzz.drawing.rules import Choices, Scenario, any_node
+from fuzz.drawing.rules import any_node
 from fuzz.drawing.scenario_mutator import ScenarioMutator
+from fuzz.drawing.situation import Choices, Scenario
 from fuzz.mutator.legality import callback_length_max, can_be_pinned, why_nothing_pinned
-from fuzz.mutator.shadow import ShadowObject
+from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
 

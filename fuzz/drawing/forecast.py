@@ -8,7 +8,7 @@ other reasons, the actions only hit fewer edges; the oracles judge the real answ
 
 from __future__ import annotations
 
-from fuzz.drawing.rules import Situation
+from fuzz.drawing.situation import Situation
 from fuzz.oracles import Bench
 from fuzz.protocol.actions import Action, collects
 from fuzz.protocol.contract import Contract, Layout

@@ -6,10 +6,10 @@ from collections.abc import Generator
 from functools import partial
 
 from fuzz.drawing.deaths import collected
-from fuzz.drawing.rules import Choices, Scenario, Situation
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
+from fuzz.drawing.situation import Choices, Scenario, Situation
 from fuzz.mutator.legality import length_max
-from fuzz.mutator.shadow import ShadowObject
+from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol import actions
 
 STRINGS_MAX = 6
@@ -63,7 +63,7 @@ def _filling(situation: Situation, choices: Choices) -> actions.Action:
     if exhaustion is None or occupancy is None or layout is None:
         raise ObjectGoneError
     overshoot_bytes = choices.pick((0, exhaustion.overshoot_bytes))
-    room_bytes = exhaustion.heap_bytes_max + overshoot_bytes - occupancy.most_bytes(shadow)
+    room_bytes = exhaustion.heap_bytes_max + overshoot_bytes - occupancy.most_bytes()
     size_bytes = max(room_bytes, 0) // choices.pick((1, 2, 4))
     size_bytes += contract.layout.word_bytes * (choices.below(2 * WORDS + 1) - WORDS)
     length = (size_bytes - layout.fixed_bytes) // layout.item_bytes

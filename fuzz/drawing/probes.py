@@ -16,7 +16,8 @@ from itertools import chain
 import attrs
 
 from fuzz.mutator.legality import length_max
-from fuzz.mutator.shadow import Age, Shadow, ShadowObject
+from fuzz.mutator.objects import Age, ShadowObject
+from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Bench
 from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol import actions

@@ -1,124 +1,35 @@
 """Rules: when each kind of action is legal, and how its arguments are drawn.
 
-Both engines draw by these rules, through `Choices`, which makes one kind of choice: a number below
-another. Sizes and periods are often at an edge, and the edges come from the state of the oracles.
-For example, a size just fits in the nursery or just does not; it just reaches the sample point or
-passes it; it is twice the period, or several nurseries. A drawn action is concrete, so a replay
-needs no state.
+Both engines draw by these rules. A drawn action is concrete, so a replay needs no state.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TypeVar
 
 import attrs
 
+from fuzz.drawing.situation import Choices, Situation
+from fuzz.drawing.sizes import any_length, block_bytes, block_period, is_every, period
 from fuzz.mutator.legality import (
     callback_length_max,
     can_be_pinned,
     can_have_destructor,
-    length_max,
     why_no_finalizer,
     why_not_enabled,
     why_nothing_pinned,
 )
-from fuzz.mutator.shadow import ShadowObject
-from fuzz.oracles import Bench
+from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import BOUNDS, NAMES, PRESSURES, Action, SlotOf
 from fuzz.protocol.contract import Contract
 
-T = TypeVar("T")
-Scenario = Iterator[Action]
-"""A started scenario: its actions, each drawn when it is asked for."""
-
-ROOTS_MAX = 8
-OBJECTS_MAX = 24
-"""Nothing is allocated in a heap of that many roots or objects, to keep long traces fast."""
 NUMBERS = 100
-NURSERIES_MAX = 4
-LENGTHS_MAX = {"string": 2**20, "array": 160}
-"""Long strings cost no time, long arrays do."""
-EDGE_WORDS = 2
-"""A size at an edge is at most two words away from it."""
-SMALL_BLOCK_BYTES = 128
 DESTRUCTORS_SHARE = 4
 """One node in that many has a destructor, where nodes can have one."""
 AT_ONCE_OBJECTS_MAX = 2**16
 """A thread allocates that many objects in tens of milliseconds."""
-
-
-class Choices(ABC):
-    """A source of choices. Smaller numbers are the simpler choices."""
-
-    @abstractmethod
-    def below(self, bound: int) -> int:
-        """A number from 0 to `bound` - 1."""
-
-    def one_in(self, count: int) -> bool:
-        """True once in `count` times; the simplest choice is False."""
-        return self.below(count) == count - 1
-
-    def between(self, minimum: int, maximum: int) -> int:
-        """A number from `minimum` to `maximum`, both included."""
-        return minimum + self.below(maximum - minimum + 1)
-
-    def pick(self, among: Sequence[T]) -> T:
-        """One of the elements; the first is the simplest."""
-        return among[self.below(len(among))]
-
-    def log_between(self, minimum: int, maximum: int) -> int:
-        """A number in that range; each power of two is about as likely as the next."""
-        octaves = (maximum // minimum).bit_length()
-        base = minimum << self.below(octaves)
-        return min(base + self.below(base), maximum)
-
-
-@attrs.define
-class Situation:
-    """What rules and scenarios draw from: the contract, and the state of the oracles."""
-
-    contract: Contract
-    bench: Bench
-    objects: int = 0
-    """How many objects the last walk through the heap found."""
-    phase: int | None = None
-    """The state of the major collection after the last action, if the target shows it."""
-    scenario: Scenario | None = None
-    """The scenario that goes on, if any."""
-    thread: int = 0
-    """The thread of the next action."""
-    done: Counter[tuple[type[Action], int | None]] = attrs.Factory(Counter)
-    """How often the trace has done each kind of action in each phase."""
-    roots: list[ShadowObject] = attrs.field(init=False, repr=False)
-    threads: int = attrs.field(init=False)
-    keeps_blocks: bool = attrs.field(init=False)
-    """Whether the target allocates blocks and frees none."""
-
-    def __attrs_post_init__(self) -> None:
-        self.roots = self.bench.shadow.roots
-        self.threads = self.contract.threads
-        actions = self.contract.actions
-        self.keeps_blocks = "malloc" in actions and "free" not in actions
-
-    def take_turn(self, choices: Choices) -> None:
-        """Let one of the threads that have not ended take the next action."""
-        drawn = choices.below(self.threads)
-        self.thread = 0 if drawn in self.bench.shadow.ended_threads else drawn
-
-    def has_slot(self) -> bool:
-        """Whether one more root may be added. There is no limit on blocks that are never freed."""
-        return len(self.roots) < ROOTS_MAX or self.keeps_blocks
-
-    def has_room(self) -> bool:
-        """Whether one more object may be allocated."""
-        return self.objects < OBJECTS_MAX and self.has_slot()
-
-
 Subjects = Callable[[Situation], Sequence[int]]
 
 
@@ -223,109 +134,15 @@ def roots_for(action: type[Action]) -> Subjects:
 roots_that_refer = _roots_that(lambda obj: obj.kind in ("node", "array"))
 
 
-# Sizes.
-
-
-def _edges(situation: Situation) -> Sequence[int]:
-    """The sizes at which something changes; those that matter more are repeated."""
-    contract, sampling = situation.contract, situation.bench.sampling
-    nursery_bytes = contract.nursery_bytes
-    large_bytes = contract.layout.large_object_bytes
-    room_bytes = nursery_bytes - sampling.nursery_used_bytes
-    if contract.sampling.counting.has_local_buffers:
-        if large_bytes > contract.layout.object_bytes_max:
-            large_bytes = room_bytes  # Objects outside a thread's buffer are in the nursery, too.
-        room_bytes = sampling.room_bytes[situation.thread]
-    if sampling.period_bytes is None:
-        edges = [room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes]
-    else:
-        sample_bytes = sampling.bytes_until_sample(situation.thread)
-        twice_bytes = 2 * sampling.period_bytes
-        edges = [*[sample_bytes] * 3, room_bytes, large_bytes, twice_bytes, nursery_bytes]
-    return [*edges, *contract.boundary_bytes]
-
-
-def _edge_bytes(situation: Situation, choices: Choices) -> int:
-    """The size of an object at some edge, or up to two words away from it."""
-    contract = situation.contract
-    nursery_bytes = contract.nursery_bytes
-    edge_bytes = size = choices.pick(_edges(situation))
-    if size == nursery_bytes:
-        size *= choices.between(1, NURSERIES_MAX)
-    size += contract.layout.word_bytes * (choices.below(2 * EDGE_WORDS + 1) - EDGE_WORDS)
-    is_useful = size <= NURSERIES_MAX * nursery_bytes or edge_bytes in contract.boundary_bytes
-    return size if is_useful else nursery_bytes
-
-
-def _length(situation: Situation, choices: Choices, kind: str) -> int:
-    """A length that makes an object small, or of an interesting size."""
-    if not choices.below(2):
-        return min(choices.below(12), length_max(kind, situation.contract))
-    return edge_length(situation, choices, kind)
-
-
-def edge_length(situation: Situation, choices: Choices, kind: str) -> int:
-    """A length that makes an object of an interesting size."""
-    layout = situation.contract.layout.kinds.get(kind)
-    if layout is None:
-        return 0  # The scenario that allocates such an object ends.
-    size = min(_edge_bytes(situation, choices), situation.contract.layout.object_bytes_max)
-    if layout.item_bytes == 1:
-        size -= choices.below(2)
-    length = max((size - layout.fixed_bytes) // layout.item_bytes, 0)
-    if _only_arrays_reach(size, situation.contract):
-        return length
-    return min(length, LENGTHS_MAX[kind])
-
-
-def _only_arrays_reach(size_bytes: int, contract: Contract) -> bool:
-    """Whether a size is at a boundary of the contract, and strings have too large items for it."""
-    layout = contract.layout
-    string = layout.kinds.get("string")
-    if string is not None and string.item_bytes <= layout.word_bytes:
-        return False
-    boundaries = layout.large_object_bytes, *contract.boundary_bytes
-    most_bytes = EDGE_WORDS * layout.word_bytes
-    return any(abs(size_bytes - each) <= most_bytes for each in boundaries)
-
-
 # Blocks.
 
 
-def _block_edges(situation: Situation) -> Sequence[int]:
-    """The sizes, with the header of the block, at which something changes."""
-    contract, layout = situation.contract, situation.contract.layout
-    until_bytes = situation.bench.sampling.bytes_until_sample(situation.thread)
-    most_bytes = layout.object_bytes_max + layout.kinds["block"].fixed_bytes
-    edges = [until_bytes, until_bytes, until_bytes, most_bytes]
-    if layout.size_classes:
-        edges.append(layout.size_classes[-1])
-        edges.append(layout.class_bytes(until_bytes) or layout.page_bytes)
-    return [*edges, *contract.sampling.counting.edge_bytes, *contract.boundary_bytes]
-
-
-def _block_bytes(situation: Situation, choices: Choices) -> int:
-    """The size of a block: small, at some edge, of some size class, or any size."""
-    layout = situation.contract.layout
-    most, header_bytes = layout.object_bytes_max, layout.kinds["block"].fixed_bytes
-    match choices.below(4):
-        case 0:
-            size_bytes = choices.below(SMALL_BLOCK_BYTES)
-        case 1:
-            size_bytes = choices.pick(_block_edges(situation)) - header_bytes + choices.below(3) - 1
-        case 2 if layout.size_classes:
-            size_bytes = choices.pick(layout.size_classes) - header_bytes + choices.below(3) - 1
-        case _:
-            size_bytes = choices.log_between(1, most)
-    return min(max(size_bytes, 0), most)
-
-
 def _malloc(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
-    return actions.Malloc(_block_bytes(situation, choices))
+    return actions.Malloc(block_bytes(situation, choices))
 
 
 def _calloc(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
-    size_bytes = _block_bytes(situation, choices)
+    size_bytes = block_bytes(situation, choices)
     count = choices.pick((1, 2, 3, 8))
     return actions.Calloc(count, size_bytes // count)
 
@@ -338,22 +155,14 @@ def _realloc(situation: Situation, choices: Choices, slots: Sequence[int]) -> Ac
         size_bytes = choices.pick(edges) + choices.below(3) - 1
         size_bytes = min(size_bytes, situation.contract.layout.object_bytes_max)
     else:
-        size_bytes = _block_bytes(situation, choices)
+        size_bytes = block_bytes(situation, choices)
     return actions.Realloc(root, max(size_bytes, 1))
 
 
 def _set_period(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
-    is_every = _is_every(situation, choices)
-    return actions.SetPeriod(0 if is_every else block_period(situation, choices))
-
-
-def block_period(situation: Situation, choices: Choices) -> int:
-    """A legal period of a target without a nursery."""
-    rule = situation.contract.sampling
-    if rule.periods:
-        return choices.pick(rule.periods)
-    legal, most = rule.period_bytes, situation.contract.layout.object_bytes_max
-    return rule.nearest(choices.log_between(max(legal.minimum, 1), max(most, legal.minimum, 1)))
+    if is_every(situation, choices):
+        return actions.SetPeriod(0)
+    return actions.SetPeriod(block_period(situation, choices))
 
 
 # Objects.
@@ -378,15 +187,15 @@ def any_node(situation: Situation, choices: Choices, number: int) -> actions.All
 
 
 def _allocate_string(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
-    return actions.AllocateString(_length(situation, choices, "string"), _nonmovable(choices))
+    return actions.AllocateString(any_length(situation, choices, "string"), _nonmovable(choices))
 
 
 def _allocate_array(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
-    return actions.AllocateArray(_length(situation, choices, "array"), _nonmovable(choices))
+    return actions.AllocateArray(any_length(situation, choices, "array"), _nonmovable(choices))
 
 
 def _allocate_old_string(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
-    return actions.AllocateOldString(_length(situation, choices, "string"))
+    return actions.AllocateOldString(any_length(situation, choices, "string"))
 
 
 def _set_callback(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
@@ -409,37 +218,6 @@ def _run_at_once(situation: Situation, choices: Choices, _: Sequence[int]) -> Ac
 
 
 # Sampling.
-
-
-def short_period(situation: Situation, choices: Choices) -> int:
-    """A legal period of some words."""
-    rule = situation.contract.sampling
-    return rule.nearest(choices.between(1, 16) * rule.period_bytes.multiple)
-
-
-def _is_every(situation: Situation, choices: Choices) -> bool:
-    """Whether the period is 0, which samples each allocation."""
-    return situation.contract.sampling.why_illegal(0) is None and not choices.below(8)
-
-
-def period(situation: Situation, choices: Choices) -> int:
-    """A legal period, from a word to many nurseries."""
-    nursery = situation.contract.nursery_bytes
-    if not nursery:
-        return block_period(situation, choices)
-    legal = situation.contract.sampling.period_bytes
-    if _is_every(situation, choices):
-        return 0
-    match choices.below(4):
-        case 0:
-            return short_period(situation, choices)
-        case 1:
-            period_bytes = nursery - situation.bench.sampling.nursery_used_bytes
-        case 2:
-            period_bytes = nursery * choices.between(1, NURSERIES_MAX)
-        case _:
-            period_bytes = choices.log_between(legal.multiple, max(8 * nursery, legal.multiple))
-    return situation.contract.sampling.nearest(period_bytes)
 
 
 def _enable_sampling(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:

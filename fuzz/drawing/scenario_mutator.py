@@ -6,18 +6,11 @@ from collections.abc import Callable, Generator
 
 import attrs
 
-from fuzz.drawing.rules import (
-    Choices,
-    Scenario,
-    Situation,
-    any_node,
-    edge_length,
-    finalizer_number,
-    period,
-    short_period,
-)
+from fuzz.drawing.rules import any_node, finalizer_number
+from fuzz.drawing.situation import Choices, Scenario, Situation
+from fuzz.drawing.sizes import edge_length, period, short_period
 from fuzz.mutator.legality import why_illegal
-from fuzz.mutator.shadow import ShadowObject
+from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
 

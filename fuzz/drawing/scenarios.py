@@ -22,10 +22,12 @@ from fuzz.drawing.deaths import (
 )
 from fuzz.drawing.facts import facts_meet
 from fuzz.drawing.full_heaps import heap_is_filled
-from fuzz.drawing.rules import NUMBERS, OBJECTS_MAX, SMALL_BLOCK_BYTES, Choices, Scenario, Situation
+from fuzz.drawing.rules import NUMBERS
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
+from fuzz.drawing.situation import OBJECTS_MAX, Choices, Scenario, Situation
+from fuzz.drawing.sizes import SMALL_BLOCK_BYTES
 from fuzz.mutator.legality import callback_length_max, why_nothing_pinned
-from fuzz.mutator.shadow import ShadowObject
+from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract

@@ -22,7 +22,8 @@ from fuzz.drawing.draw import (
 )
 from fuzz.drawing.forecast import Forecast
 from fuzz.drawing.probes import ProbeCounter
-from fuzz.drawing.rules import Choices, Situation, rules_for
+from fuzz.drawing.rules import rules_for
+from fuzz.drawing.situation import Choices, Situation
 from fuzz.engines.engine import Engine, Slice, rerun_some, reruns
 from fuzz.failure import Failure
 from fuzz.oracles import Mismatch

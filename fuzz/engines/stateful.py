@@ -40,7 +40,8 @@ from fuzz.drawing.draw import (
     menu_of,
 )
 from fuzz.drawing.probes import ProbeCounter
-from fuzz.drawing.rules import RULES, Choices, Rule, rules_for
+from fuzz.drawing.rules import RULES, Rule, rules_for
+from fuzz.drawing.situation import Choices
 from fuzz.engines.engine import Engine, Slice, rerun_some
 from fuzz.engines.random import draw_settled
 from fuzz.failure import Failure

@@ -8,14 +8,11 @@ to, unless the contract states that it is dead by then.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 
+from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol.finalizers import Finalizers
-
-if TYPE_CHECKING:
-    from fuzz.mutator.shadow import ShadowObject
 
 
 class FinalizerTable:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from fuzz.mutator.occupancy import why_too_often
-from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.mutator.objects import ShadowObject
+from fuzz.mutator.occupancy import may_be_exhausted
+from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions
 from fuzz.protocol.actions import BOUNDS, NAMES, SLOT_FIELDS, Action, SlotOf
 from fuzz.protocol.contract import Contract, Range
@@ -294,3 +295,17 @@ def why_nothing_pinned(contract: Contract, shadow: Shadow) -> Why:
 
 def _is_excluded(contract: Contract) -> bool:
     return contract.sampling.pinning == "excluded"
+
+
+def why_too_often(action: Action, contract: Contract, shadow: Shadow) -> Why:
+    """Why an action may be exhausted once more than the target survives; None if it cannot be."""
+    exhaustion, occupancy = contract.exhaustion, shadow.occupancy
+    if exhaustion is None or occupancy is None or not occupancy.is_used_up:
+        return None
+    if not may_be_exhausted(action, exhaustion):
+        return None
+    new = [shadow.object_of(action)] if action.allocates else []
+    bytes_max = occupancy.most_bytes() + occupancy.bytes_of(new)
+    if bytes_max <= exhaustion.heap_bytes_max:
+        return None
+    return f"with up to {bytes_max} bytes it may be exhausted, which would end the target"

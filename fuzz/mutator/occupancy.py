@@ -7,17 +7,14 @@ major collection are at most `Occupancy.most_bytes`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import attrs
 
+from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Layout, OldSpace, rounded_up
 from fuzz.protocol.exhaustion import Exhaustion
-
-if TYPE_CHECKING:
-    from fuzz.mutator.shadow import Shadow, ShadowObject
 
 BITS_PER_BYTE = 8
 
@@ -67,9 +64,12 @@ class Occupancy:
     exhausted last.
     """
 
-    def __init__(self, contract: Contract, promised: Exhaustion) -> None:
+    def __init__(
+        self, contract: Contract, promised: Exhaustion, living: Callable[[], Iterable[ShadowObject]]
+    ) -> None:
+        """`living` returns the objects that live now. Prebuilt ones take nothing."""
         self._layout, self._space = contract.layout, contract.old_space
-        self._survivable = promised.survivable
+        self._survivable, self._living = promised.survivable, living
         self.exhausted = self.before_bytes = 0
         # All that lived after the last full collection, and all that was allocated since.
         self._allocated_bytes = 0
@@ -81,13 +81,12 @@ class Occupancy:
         """Whether the target ends when the next action is exhausted."""
         return self._survivable is not None and self.exhausted >= self._survivable
 
-    def most_bytes(self, shadow: Shadow) -> int:
+    def most_bytes(self) -> int:
         """What may be in use after the major collection that is in progress, or the next one."""
-        return self.living_bytes(shadow) if self._is_idle else self._allocated_bytes
+        return self.living_bytes() if self._is_idle else self._allocated_bytes
 
-    def living_bytes(self, shadow: Shadow) -> int:
-        """What living objects take. Prebuilt ones take nothing."""
-        return self.bytes_of(shadow.living() - {*shadow.prebuilt})
+    def living_bytes(self) -> int:
+        return self.bytes_of(self._living())
 
     def bytes_of(self, objects: Iterable[ShadowObject]) -> int:
         layout, space = self._layout, self._space
@@ -95,30 +94,16 @@ class Occupancy:
             bytes_outside(obj, layout, space) if obj.outside else obj.size_bytes for obj in objects
         )
 
-    def follow(self, shadow: Shadow, action: Action, minors: int) -> None:
-        """The shadow has followed an action."""
+    def follow(self, action: Action, minors: int, newest: ShadowObject | None) -> None:
+        """The shadow has followed an action. `newest` is the object in the last root slot."""
         is_full, is_exhausted = action.collects == "full", isinstance(action, Exhausted)
         if is_exhausted:
             self.exhausted += 1
             self._is_idle |= is_full
-            self.before_bytes = self.most_bytes(shadow)
-        if action.allocates:
-            self._allocated_bytes += self.bytes_of([shadow.roots[-1]])
+            self.before_bytes = self.most_bytes()
+        if action.allocates and newest is not None:
+            self._allocated_bytes += self.bytes_of([newest])
         if is_full or (is_exhausted and self._is_idle):
-            self._allocated_bytes = self.living_bytes(shadow)
+            self._allocated_bytes = self.living_bytes()
         if minors:
             self._is_idle = is_full or is_exhausted
-
-
-def why_too_often(action: Action, contract: Contract, shadow: Shadow) -> str | None:
-    """Why an action may be exhausted once more than the target survives; None if it cannot be."""
-    exhaustion, occupancy = contract.exhaustion, shadow.occupancy
-    if exhaustion is None or occupancy is None or not occupancy.is_used_up:
-        return None
-    if not may_be_exhausted(action, exhaustion):
-        return None
-    new = [shadow.object_of(action)] if action.allocates else []
-    bytes_max = occupancy.most_bytes(shadow) + occupancy.bytes_of(new)
-    if bytes_max <= exhaustion.heap_bytes_max:
-        return None
-    return f"with up to {bytes_max} bytes it may be exhausted, which would end the target"

@@ -1,80 +1,23 @@
 """The shadow heap: the mutator's own view of its objects, without looking at the target.
 
 It follows the actions, and uses the observations only for whether a minor collection took place.
-Young and old mean what they mean in every generational collector: an object is old once it has
-survived a minor collection. Invariant: `roots` corresponds slot by slot to the target's.
+Invariant: `roots` corresponds slot by slot to the target's.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from enum import IntEnum
 from typing import Any, ClassVar
 
-import attrs
-
 from fuzz.mutator.finalizer_table import FinalizerTable
+from fuzz.mutator.objects import DEAD, OLD, YOUNG, ShadowObject
 from fuzz.mutator.occupancy import Exhausted, Occupancy
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract
 
 NODE_REFERENCES = 2
-
-
-class Age(IntEnum):
-    """How long an object has lived. DEAD means that it is known to be dead."""
-
-    YOUNG = 0
-    OLD = 1
-    DEAD = 2
-
-
-YOUNG, OLD, DEAD = Age  # Looking one up in its class is slower than comparing it.
-
-
-@attrs.define(eq=False)
-class ShadowObject:
-    """An object as the mutator sees it."""
-
-    kind: str
-    type_index: int
-    number: int
-    """The integer of a node; the length of a string, an array or a block."""
-    refs: list[ShadowObject | None]
-    size_bytes: int
-    outside: bool
-    origin: int | str = "of a callback"
-    """The number of the action that allocated it, from 1, or a description; people see it."""
-    refers: bool = False
-    """Whether any reference was ever written; most objects need not be searched."""
-    age: Age = YOUNG
-    survived: bool = False
-    """Whether it survived its first minor collection, even if it died later."""
-    pinned: bool = False
-    """What the mutator asked for last."""
-    target: ShadowObject | None = None
-    """The object of a weak reference; the key of an ephemeron."""
-    value: ShadowObject | None = None
-    """The value of an ephemeron; None if it is known to be lost."""
-    contents: int = 0
-    """The number of a string or a block, from 1, by which its bytes are known; 0 if it has none."""
-
-    @property
-    def name(self) -> str:
-        """The name of the object for people."""
-        return self.origin if isinstance(self.origin, str) else f"#{self.origin}"
-
-    @property
-    def label(self) -> str:
-        """The kind and the name."""
-        return f"{self.kind} {self.name}"
-
-    @property
-    def is_in_nursery(self) -> bool:
-        """Whether it can still move. A pinned object stays young."""
-        return self.age is YOUNG and not self.outside
 
 
 class Shadow:
@@ -108,7 +51,11 @@ class Shadow:
         self.finalizers = FinalizerTable(contract.finalizers)
         promised = contract.exhaustion
         self._is_soft = promised is not None and promised.soft
-        self.occupancy = None if promised is None else Occupancy(contract, promised)
+        self.occupancy = (
+            Occupancy(contract, promised, lambda: self.living() - {*self.prebuilt})
+            if promised is not None
+            else None
+        )
         self.ended_threads: set[int] = set()
         self._survivor_bytes_max = contract.survivor_bytes
         # The bytes of survivors since the last full collection.
@@ -150,7 +97,7 @@ class Shadow:
         elif minors and self.finalizers.waiting:
             self.finalizers.collected(self.reachable(), self.living())
         if self.occupancy is not None:
-            self.occupancy.follow(self, action, minors)
+            self.occupancy.follow(action, minors, self.roots[-1] if self.roots else None)
 
     @classmethod
     def _effect_of(cls, kind: type[Action]) -> Callable[..., None]:

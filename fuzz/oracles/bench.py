@@ -11,8 +11,9 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import cast
 
+from fuzz.mutator.objects import ShadowObject
 from fuzz.mutator.occupancy import as_exhausted
-from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.excluded import field_of, judged_contract
 from fuzz.oracles.oracle import Mismatch, Oracle, RerunOracle
 from fuzz.oracles.sampling import SamplingOracle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from fuzz.mutator.shadow import ShadowObject
+from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol.contract import Layout, SamplingRule, rounded_up
 
 GROWTH_SHARE = 4

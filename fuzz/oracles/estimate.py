@@ -18,7 +18,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.mutator.objects import ShadowObject
+from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_facts import SamplingFacts

@@ -20,7 +20,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 import attrs
 
-from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.mutator.objects import ShadowObject
+from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts

@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
+from fuzz.mutator.objects import Age, ShadowObject
 from fuzz.mutator.occupancy import Exhausted
-from fuzz.mutator.shadow import Age, Shadow, ShadowObject
+from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_facts import SamplingFacts
 from fuzz.protocol.actions import (

@@ -68,7 +68,7 @@ class ExhaustionOracle(Oracle):
     def _check_not_exhausted(self) -> None:
         if self._shadow.finalizers.waiting:
             return
-        taken_bytes = self._occupancy.living_bytes(self._shadow)
+        taken_bytes = self._occupancy.living_bytes()
         if taken_bytes > self._bytes_max:
             why = f"living objects take {taken_bytes} bytes; there is room for {self._bytes_max}"
             raise self.mismatch("exhausted", True, False, why)

@@ -18,8 +18,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from fuzz.mutator.objects import Age, ShadowObject
 from fuzz.mutator.occupancy import Exhausted, bytes_outside
-from fuzz.mutator.shadow import Age, Shadow, ShadowObject
+from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.arenas import ArenaBound
 from fuzz.oracles.major import MARKING, SCANNING, STATES, SWEEPING, MajorOracle
 from fuzz.oracles.memory_descriptions import describe_used

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from fuzz.mutator.shadow import ShadowObject
+from fuzz.mutator.objects import ShadowObject
 
 LISTED_MAX = 4
 """At most this many objects are named."""

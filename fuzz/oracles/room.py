@@ -13,7 +13,8 @@ A pinned object lies where it was allocated. (PyPy's pinning.)
 
 from __future__ import annotations
 
-from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.mutator.objects import ShadowObject
+from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.pointers import PointersOracle
 from fuzz.oracles.sampling_facts import SamplingFacts

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from functools import cache, partial
 from operator import attrgetter
 
+from fuzz.mutator.objects import ShadowObject
 from fuzz.mutator.occupancy import Exhausted
-from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request, Sum, all_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from typing_extensions import override
 
-from fuzz.drawing.rules import Choices
+from fuzz.drawing.situation import Choices
 from fuzz.engines.engine import reruns
 from fuzz.engines.random import Judge, RandomEngine
 from fuzz.failure import Failure

@@ -13,7 +13,8 @@ import attrs
 
 from fuzz.cancellation import after
 from fuzz.drawing.draw import check_beginning, drawn_by
-from fuzz.drawing.rules import Choices, Rule, Situation, rules_for
+from fuzz.drawing.rules import Rule, rules_for
+from fuzz.drawing.situation import Choices, Situation
 from fuzz.engines.random import RandomChoices
 from fuzz.failure import Failure
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch

@@ -17,7 +17,7 @@ import attrs
 
 from fuzz.drawing.draw import check_beginning
 from fuzz.drawing.probes import PROBES, probes_for
-from fuzz.drawing.rules import Situation
+from fuzz.drawing.situation import Situation
 from fuzz.engines.engine import Engine, Tally
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import attrs
 
 from fuzz.descriptions import describe_finalizers
-from fuzz.mutator.shadow import Age, ShadowObject
+from fuzz.mutator.objects import Age, ShadowObject
 from fuzz.plain import counted
 from fuzz.protocol.actions import RegisterFinalizer, RunFinalizers, UnregisterFinalizer
 from fuzz.replay import Step

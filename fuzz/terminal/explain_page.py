@@ -17,7 +17,8 @@ from importlib.resources import files
 from typing import Any, TypeAlias
 
 from fuzz.failure import Failure
-from fuzz.mutator.shadow import Age, Shadow, ShadowObject
+from fuzz.mutator.objects import Age, ShadowObject
+from fuzz.mutator.shadow import Shadow
 from fuzz.plain import plain
 from fuzz.protocol.actions import SLOT_FIELDS, Free, ReadWeakref, RunFinalizers
 from fuzz.protocol.contract import KindLayout

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 import fuzz
-from fuzz.drawing.rules import Choices, Situation
+from fuzz.drawing.situation import Choices, Situation
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Bench
 from fuzz.protocol.actions import ACTIONS, Action, name_of

@@ -109,6 +109,7 @@ TWO_MEANINGS = {
     "finalizers": {"fuzz.protocol.finalizers", "gcmodel.collector.finalizers"},
     "Finalizers": {"fuzz.protocol.finalizers", "gcmodel.collector.finalizers"},
     "Finalizer": {"fuzz.oracles.finalization", "gcmodel.collector.finalizers"},
+    "objects": {"fuzz.mutator.objects", "gcmodel.memory.objects"},
     # What a contract states of a way to count bytes, and the clock that counts so.
     **{by: {f"fuzz.protocol.counting.{by}", f"fuzz.oracles.counting.{by}"} for by in WAYS},
     "contexts": {

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 import fuzz
-from fuzz.mutator.shadow import ShadowObject
+from fuzz.mutator.objects import ShadowObject
 from fuzz.oracles.counting import clocks_of
 from fuzz.protocol.contract import DRAWN, Contract, KindLayout, Layout, Range, SamplingRule
 from fuzz.protocol.counting import WAYS, Bytes, Way

@@ -13,7 +13,8 @@ from fuzz.drawing.draw import (
     draw_length,
     menu_of,
 )
-from fuzz.drawing.rules import OBJECTS_MAX, RULES, Choices, Scenario, Situation, rules_for
+from fuzz.drawing.rules import RULES, rules_for
+from fuzz.drawing.situation import OBJECTS_MAX, Choices, Scenario, Situation
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.problems import BadInputError

@@ -11,16 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.drawing.draw import draw_configuration, menu_of
-from fuzz.drawing.rules import (
-    OBJECTS_MAX,
-    ROOTS_MAX,
-    RULES,
-    Choices,
-    Rule,
-    Situation,
-    period,
-    rules_for,
-)
+from fuzz.drawing.rules import RULES, Rule, rules_for
+from fuzz.drawing.situation import OBJECTS_MAX, ROOTS_MAX, Choices, Situation
+from fuzz.drawing.sizes import period
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import callback_length_max, why_illegal
 from fuzz.mutator.shadow import Shadow

@@ -9,9 +9,10 @@ import pytest
 
 from fuzz.drawing.draw import draw_action, draw_from_scenario, menu_of
 from fuzz.drawing.forecast import Forecast
-from fuzz.drawing.rules import ROOTS_MAX, RULES, Choices, Rule, Situation, rules_for
+from fuzz.drawing.rules import RULES, Rule, rules_for
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.drawing.scenarios import sampling_is_on_for_moments
+from fuzz.drawing.situation import ROOTS_MAX, Choices, Situation
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
 from fuzz.oracles import Bench

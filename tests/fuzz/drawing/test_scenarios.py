@@ -10,12 +10,13 @@ from typing_extensions import override
 from fuzz.drawing import scenarios
 from fuzz.drawing.draw import draw_action, draw_configuration, draw_from_scenario, menu_of
 from fuzz.drawing.facts import facts_meet
-from fuzz.drawing.rules import OBJECTS_MAX, ROOTS_MAX, Choices, Scenario, Situation, rules_for
+from fuzz.drawing.rules import rules_for
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.drawing.scenarios import SCENARIOS, StartScenario, next_of
+from fuzz.drawing.situation import OBJECTS_MAX, ROOTS_MAX, Choices, Scenario, Situation
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
-from fuzz.mutator.shadow import Age
+from fuzz.mutator.objects import Age
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import NAMES, SLOT_FIELDS, Action, name_of

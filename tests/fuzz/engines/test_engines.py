@@ -11,7 +11,7 @@ from hypothesis import Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from fuzz.drawing.probes import ProbeCounter
-from fuzz.drawing.rules import ROOTS_MAX
+from fuzz.drawing.situation import ROOTS_MAX
 from fuzz.engines.engine import Engine, Slice, rerun_some
 from fuzz.engines.random import RandomChoices, RandomEngine
 from fuzz.engines.stateful import (

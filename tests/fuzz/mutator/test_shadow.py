@@ -2,7 +2,8 @@
 
 import pytest
 
-from fuzz.mutator.shadow import Age, Shadow
+from fuzz.mutator.objects import Age
+from fuzz.mutator.shadow import Shadow
 from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,

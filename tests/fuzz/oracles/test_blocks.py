@@ -5,7 +5,8 @@ from typing import Any
 import attrs
 import pytest
 
-from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.mutator.objects import ShadowObject
+from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting.distances import generator_of
 from fuzz.oracles.oracle import Mismatch

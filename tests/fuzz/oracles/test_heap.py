@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
-from fuzz.mutator.shadow import Age
+from fuzz.mutator.objects import Age
 from fuzz.oracles import Bench, Mismatch
 from fuzz.protocol.actions import (
     Action,

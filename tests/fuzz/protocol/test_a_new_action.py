@@ -11,10 +11,12 @@ import pytest
 
 from fuzz.drawing import rules
 from fuzz.drawing.probes import ProbeCounter
-from fuzz.drawing.rules import Choices, Rule, Situation, roots_for
+from fuzz.drawing.rules import Rule, roots_for
+from fuzz.drawing.situation import Choices, Situation
 from fuzz.engines.random import RandomEngine
 from fuzz.mutator.legality import why_illegal
-from fuzz.mutator.shadow import Age, Shadow
+from fuzz.mutator.objects import Age
+from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions
 from fuzz.protocol.actions import (
     Action,

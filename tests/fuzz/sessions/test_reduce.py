@@ -11,7 +11,8 @@ from fuzz.cancellation import Cancelled
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Failure
-from fuzz.mutator.shadow import Shadow, ShadowObject
+from fuzz.mutator.objects import ShadowObject
+from fuzz.mutator.shadow import Shadow
 from fuzz.protocol.actions import (
     Action,
     AllocateArray,

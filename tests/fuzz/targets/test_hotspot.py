@@ -32,7 +32,7 @@ from typing_extensions import override
 from waiting import PATIENCE_SECONDS
 
 from fuzz.drawing.probes import ProbeCounter
-from fuzz.drawing.rules import Choices
+from fuzz.drawing.situation import Choices
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench

@@ -1,0 +1,158 @@
+"""Sizes and periods, often at an edge: where a collector or a sampler begins to do something else.
+
+The edges come from the state of the oracles. For example, a size just fits in the nursery or just
+does not; it just reaches the sample point or passes it; it is twice the period, or several
+nurseries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuzz.drawing.situation import Choices, Situation
+from fuzz.mutator.legality import length_max
+from fuzz.protocol.contract import Contract
+
+NURSERIES_MAX = 4
+LENGTHS_MAX = {"string": 2**20, "array": 160}
+"""Long strings cost no time, long arrays do."""
+EDGE_WORDS = 2
+"""A size at an edge is at most two words away from it."""
+SMALL_BLOCK_BYTES = 128
+
+
+def _edges(situation: Situation) -> Sequence[int]:
+    """The sizes at which something changes; those that matter more are repeated."""
+    contract, sampling = situation.contract, situation.bench.sampling
+    nursery_bytes = contract.nursery_bytes
+    large_bytes = contract.layout.large_object_bytes
+    room_bytes = nursery_bytes - sampling.nursery_used_bytes
+    if contract.sampling.counting.has_local_buffers:
+        if large_bytes > contract.layout.object_bytes_max:
+            large_bytes = room_bytes  # Objects outside a thread's buffer are in the nursery, too.
+        room_bytes = sampling.room_bytes[situation.thread]
+    if sampling.period_bytes is None:
+        edges = [room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes]
+    else:
+        sample_bytes = sampling.bytes_until_sample(situation.thread)
+        twice_bytes = 2 * sampling.period_bytes
+        edges = [*[sample_bytes] * 3, room_bytes, large_bytes, twice_bytes, nursery_bytes]
+    return [*edges, *contract.boundary_bytes]
+
+
+def _edge_bytes(situation: Situation, choices: Choices) -> int:
+    """The size of an object at some edge, or up to two words away from it."""
+    contract = situation.contract
+    nursery_bytes = contract.nursery_bytes
+    edge_bytes = size = choices.pick(_edges(situation))
+    if size == nursery_bytes:
+        size *= choices.between(1, NURSERIES_MAX)
+    size += contract.layout.word_bytes * (choices.below(2 * EDGE_WORDS + 1) - EDGE_WORDS)
+    is_useful = size <= NURSERIES_MAX * nursery_bytes or edge_bytes in contract.boundary_bytes
+    return size if is_useful else nursery_bytes
+
+
+def any_length(situation: Situation, choices: Choices, kind: str) -> int:
+    """A length that makes an object small, or of an interesting size."""
+    if not choices.below(2):
+        return min(choices.below(12), length_max(kind, situation.contract))
+    return edge_length(situation, choices, kind)
+
+
+def edge_length(situation: Situation, choices: Choices, kind: str) -> int:
+    """A length that makes an object of an interesting size."""
+    layout = situation.contract.layout.kinds.get(kind)
+    if layout is None:
+        return 0  # The scenario that allocates such an object ends.
+    size = min(_edge_bytes(situation, choices), situation.contract.layout.object_bytes_max)
+    if layout.item_bytes == 1:
+        size -= choices.below(2)
+    length = max((size - layout.fixed_bytes) // layout.item_bytes, 0)
+    if _only_arrays_reach(size, situation.contract):
+        return length
+    return min(length, LENGTHS_MAX[kind])
+
+
+def _only_arrays_reach(size_bytes: int, contract: Contract) -> bool:
+    """Whether a size is at a boundary of the contract, and strings have too large items for it."""
+    layout = contract.layout
+    string = layout.kinds.get("string")
+    if string is not None and string.item_bytes <= layout.word_bytes:
+        return False
+    boundaries = layout.large_object_bytes, *contract.boundary_bytes
+    most_bytes = EDGE_WORDS * layout.word_bytes
+    return any(abs(size_bytes - each) <= most_bytes for each in boundaries)
+
+
+# Blocks.
+
+
+def _block_edges(situation: Situation) -> Sequence[int]:
+    """The sizes, with the header of the block, at which something changes."""
+    contract, layout = situation.contract, situation.contract.layout
+    until_bytes = situation.bench.sampling.bytes_until_sample(situation.thread)
+    most_bytes = layout.object_bytes_max + layout.kinds["block"].fixed_bytes
+    edges = [until_bytes, until_bytes, until_bytes, most_bytes]
+    if layout.size_classes:
+        edges.append(layout.size_classes[-1])
+        edges.append(layout.class_bytes(until_bytes) or layout.page_bytes)
+    return [*edges, *contract.sampling.counting.edge_bytes, *contract.boundary_bytes]
+
+
+def block_bytes(situation: Situation, choices: Choices) -> int:
+    """The size of a block: small, at some edge, of some size class, or any size."""
+    layout = situation.contract.layout
+    most, header_bytes = layout.object_bytes_max, layout.kinds["block"].fixed_bytes
+    match choices.below(4):
+        case 0:
+            size_bytes = choices.below(SMALL_BLOCK_BYTES)
+        case 1:
+            size_bytes = choices.pick(_block_edges(situation)) - header_bytes + choices.below(3) - 1
+        case 2 if layout.size_classes:
+            size_bytes = choices.pick(layout.size_classes) - header_bytes + choices.below(3) - 1
+        case _:
+            size_bytes = choices.log_between(1, most)
+    return min(max(size_bytes, 0), most)
+
+
+# Periods.
+
+
+def block_period(situation: Situation, choices: Choices) -> int:
+    """A legal period of a target without a nursery."""
+    rule = situation.contract.sampling
+    if rule.periods:
+        return choices.pick(rule.periods)
+    legal, most = rule.period_bytes, situation.contract.layout.object_bytes_max
+    return rule.nearest(choices.log_between(max(legal.minimum, 1), max(most, legal.minimum, 1)))
+
+
+def short_period(situation: Situation, choices: Choices) -> int:
+    """A legal period of some words."""
+    rule = situation.contract.sampling
+    return rule.nearest(choices.between(1, 16) * rule.period_bytes.multiple)
+
+
+def is_every(situation: Situation, choices: Choices) -> bool:
+    """Whether the period is 0, which samples each allocation."""
+    return situation.contract.sampling.why_illegal(0) is None and not choices.below(8)
+
+
+def period(situation: Situation, choices: Choices) -> int:
+    """A legal period, from a word to many nurseries."""
+    nursery = situation.contract.nursery_bytes
+    if not nursery:
+        return block_period(situation, choices)
+    legal = situation.contract.sampling.period_bytes
+    if is_every(situation, choices):
+        return 0
+    match choices.below(4):
+        case 0:
+            return short_period(situation, choices)
+        case 1:
+            period_bytes = nursery - situation.bench.sampling.nursery_used_bytes
+        case 2:
+            period_bytes = nursery * choices.between(1, NURSERIES_MAX)
+        case _:
+            period_bytes = choices.log_between(legal.multiple, max(8 * nursery, legal.multiple))
+    return situation.contract.sampling.nearest(period_bytes)
