@@ -50,7 +50,7 @@ from fuzz.replay import record
 from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
 from fuzz.targets.references import REFERENCES
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 from fuzz.version import __version__
 
 SEED = 14

@@ -46,7 +46,7 @@ def main() -> None:
     from fuzz.terminal.standard_streams import prepare_streams
 
     prepare_streams()
-    from fuzz.terminal.cli import run_command_line
+    from fuzz.terminal.commands.cli import run_command_line
 
     for number in numbers:
         # Each of them then ends the programs under test with this process.

@@ -13,7 +13,7 @@ from waiting import PATIENCE_SECONDS
 
 import fuzz
 from fuzz.sessions.failure_history import NAME, read
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 ROOT = Path(__file__).parents[1]
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2

@@ -7,7 +7,7 @@ import pytest
 
 from fuzz.oracles.bench import ORACLES, RERUN_ORACLES
 from fuzz.oracles.recorded import RecordingOracle
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "reading-a-failure.md").read_text(encoding="utf-8")

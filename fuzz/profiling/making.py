@@ -15,7 +15,7 @@ from rich.console import Console
 from fuzz.files import reading, writing
 from fuzz.plain import path_argument, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
-from fuzz.profiling import screen
+from fuzz.profiling import profile_report
 from fuzz.profiling.choice import Profiled
 from fuzz.profiling.outputs import check_exports, export, recording_place
 from fuzz.profiling.programs import Stopped
@@ -39,16 +39,18 @@ def make_profile(
     """
     profile_before = None if before is None else _read(before, console)
     with recording_place(outputs) as path:
-        with screen.first_run(console, profiled):
+        with profile_report.first_run(console, profiled):
             cost = profiled.cost()
-        with screen.ProfilingProgress(console, profiled, cost) as progress, writing(path):
+        with profile_report.ProfilingProgress(console, profiled, cost) as progress, writing(path):
             is_whole = _record(profiled, cost, path, max_bytes, progress)
         with keeping(path):
             profile = _read(path, console)
-            screen.print_profile(console, profile, profile_before)
-            screen.print_costs(console, profile, cost, path.stat().st_size, is_whole=is_whole)
+            profile_report.print_profile(console, profile, profile_before)
+            profile_report.print_costs(
+                console, profile, cost, path.stat().st_size, is_whole=is_whole
+            )
             _export(profile, outputs, console)
-    screen.print_written(console, outputs)
+    profile_report.print_written(console, outputs)
     return is_whole
 
 
@@ -59,9 +61,9 @@ def export_recording(
     check_exports(path, outputs)
     profile = _read(path, console)
     profile_before = None if before is None else _read(before, console)
-    screen.print_profile(console, profile, profile_before)
+    profile_report.print_profile(console, profile, profile_before)
     _export(profile, outputs, console)
-    screen.print_written(console, outputs)
+    profile_report.print_written(console, outputs)
 
 
 def _read(path: Path, console: Console) -> Profile:

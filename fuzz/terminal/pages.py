@@ -8,7 +8,7 @@ from __future__ import annotations
 from fuzz.plain import counted
 from fuzz.problems import BadInputError
 from fuzz.sessions.corpus import shipped_folder
-from fuzz.terminal.standard_streams import Screen
+from fuzz.terminal.screen import Screen
 
 SUFFIX = ".md"
 

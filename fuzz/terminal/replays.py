@@ -15,7 +15,7 @@ from fuzz.sessions.corpus import traces_in
 from fuzz.sessions.failure_history import muted_traces
 from fuzz.targets import make_target
 from fuzz.terminal import report
-from fuzz.terminal.standard_streams import Screen
+from fuzz.terminal.screen import Screen
 from fuzz.terminal.target_options import TargetChoice
 from fuzz.version import other_hypothesis
 

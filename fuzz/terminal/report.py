@@ -18,7 +18,7 @@ from fuzz.protocol.observation import FIELDS, HANG
 from fuzz.sessions.causes import by_cause
 from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Origin, SavedFailure, findings_like, trace_of
 from fuzz.targets import TargetOptions, is_user_class
-from fuzz.terminal.standard_streams import Screen
+from fuzz.terminal.screen import Screen
 
 if TYPE_CHECKING:
     from fuzz.sessions.handshake import Handshake

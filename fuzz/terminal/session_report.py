@@ -14,7 +14,7 @@ from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.known_failures import KnownFailures
 from fuzz.sessions.plan import Plan
 from fuzz.terminal.report import print_found, print_like, print_saved
-from fuzz.terminal.standard_streams import Screen
+from fuzz.terminal.screen import Screen
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -13,10 +13,9 @@ from rich.padding import Padding
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
-from typing_extensions import override
 
 from fuzz.failure import Reaching
-from fuzz.plain import LINE_MAX, counted, plain
+from fuzz.plain import counted
 from fuzz.problems import BadInputError
 from fuzz.protocol.contract import Contract, Setting
 from fuzz.protocol.target import contract_of
@@ -27,23 +26,11 @@ from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.targets.references import REFERENCES
 from fuzz.targets.registration import Registration
 from fuzz.terminal.report import describe_action, describe_configuration, print_failure
-from fuzz.terminal.standard_streams import Screen
+from fuzz.terminal.screen import Screen
 
 BUG_COLUMNS = max(map(len, KNOWN_BUGS))
 ORACLE_COLUMNS = len("finalization,")
 """The widths that make `gcfuzz bugs` legible in 80 columns."""
-
-
-class PlainConsole(Console):
-    """Standard output. Strings are shown as they are, without markup and control characters."""
-
-    def __init__(self) -> None:
-        super().__init__(highlight=False, markup=False, emoji=False)
-
-    @override
-    def render_str(self, text: str, **looks: Any) -> Text:
-        """Rich calls this for all strings, also in tables and groups."""
-        return super().render_str(plain(text, LINE_MAX), **looks)
 
 
 @contextmanager

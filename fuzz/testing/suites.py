@@ -34,7 +34,7 @@ from fuzz.sessions.reduce import SECONDS_MAX, reduce_failure
 from fuzz.sessions.worker import run_chunk
 from fuzz.targets import NO_OPTIONS, TargetOptions
 from fuzz.terminal import report
-from fuzz.terminal.standard_streams import Screen
+from fuzz.terminal.screen import Screen
 
 UNKNOWN = "MODULE:TARGET"
 """In place of a target that another process cannot import."""

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from waiting import PATIENCE_SECONDS
 
 import fuzz
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 NATIVE = Path(__file__).parents[2] / "examples" / "native"
 

@@ -13,7 +13,7 @@ from night import fresh, part_of
 from waiting import PATIENCE_SECONDS
 
 from fuzz.protocol import trace as traces
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from waiting import PATIENCE_SECONDS
 
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "your-own-collector.md").read_text(encoding="utf-8")

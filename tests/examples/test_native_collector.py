@@ -11,7 +11,7 @@ import pytest
 from night import fresh, part_of, rest_at_night
 from waiting import PATIENCE_SECONDS
 
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 

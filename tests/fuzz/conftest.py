@@ -27,7 +27,8 @@ from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.targets import TargetOptions, make_target
-from fuzz.terminal.cli import BAD_INPUT, run_command_line
+from fuzz.terminal.commands.cli import run_command_line
+from fuzz.terminal.exit_codes import BAD_INPUT
 
 OF_FINALIZERS = (
     *("register_finalizer", "unregister_finalizer", "run_finalizers", "resurrect"),

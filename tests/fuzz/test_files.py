@@ -12,7 +12,7 @@ from waiting import PATIENCE_SECONDS
 
 from fuzz.files import FILE_BYTES_MAX, check_writable, read_bytes, write_text
 from fuzz.problems import BadInputError
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, BAD_INPUT = 0, 2
 TRACE = """{"gcfuzz": 2, "target": "reference"}

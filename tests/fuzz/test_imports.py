@@ -31,7 +31,7 @@ SOURCES = {
 OURS = ("fuzz", "gcmodel")
 HARNESS = {
     "fuzz": "engines failure problems protocol targets.process testing",
-    "fuzz.__main__": "signals terminal",
+    "fuzz.__main__": "signals terminal terminal.commands",
     "fuzz.failure": "descriptions oracles protocol",
     "fuzz.run": "cancellation descriptions drawing failure mutator oracles problems protocol",
     "fuzz.replay": "failure mutator oracles problems protocol run",
@@ -74,8 +74,10 @@ HARNESS = {
     "plain problems protocol replay run signals targets targets.bugs "
     "targets.process targets.references version",
     "fuzz.profiling": "files oracles plain problems protocol replay targets targets.references",
-    "fuzz.terminal": "descriptions drawing failure files mutator plain problems profiling "
-    "protocol replay sessions targets targets.bugs targets.references version",
+    "fuzz.terminal": "descriptions failure files mutator plain problems protocol replay "
+    "sessions targets targets.bugs targets.references version",
+    "fuzz.terminal.commands": "drawing failure files plain problems profiling protocol replay "
+    "sessions targets targets.bugs terminal version",
     "fuzz.testing": "cancellation drawing engines failure files problems protocol replay "
     "sessions targets terminal",
 }
@@ -109,6 +111,10 @@ TWO_MEANINGS = {
     "finalizers": {"fuzz.protocol.finalizers", "gcmodel.collector.finalizers"},
     "Finalizers": {"fuzz.protocol.finalizers", "gcmodel.collector.finalizers"},
     "Finalizer": {"fuzz.oracles.finalization", "gcmodel.collector.finalizers"},
+    # What commands are about, and what does it.
+    "profile": {"fuzz.terminal.commands.profile", "gcmodel.profiling.profile"},
+    "run": {"fuzz.terminal.commands.run", "fuzz.run"},
+    "traces": {"fuzz.terminal.commands.traces", "fuzz.profiling.traces"},
     "objects": {"fuzz.mutator.objects", "gcmodel.memory.objects"},
     # What a contract states of a way to count bytes, and the clock that counts so.
     **{by: {f"fuzz.protocol.counting.{by}", f"fuzz.oracles.counting.{by}"} for by in WAYS},
@@ -175,7 +181,11 @@ def loaded_by(statement: str, environment: Mapping[str, str] = os.environ) -> se
 
 
 def test_the_sources_are_found() -> None:
-    assert {"fuzz.terminal.cli", "fuzz.oracles.heap", "gcmodel.collector.heap"} <= SOURCES.keys()
+    assert {
+        "fuzz.terminal.commands.cli",
+        "fuzz.oracles.heap",
+        "gcmodel.collector.heap",
+    } <= SOURCES.keys()
 
 
 @pytest.mark.slow
@@ -246,7 +256,7 @@ def test_the_oracles_import_no_other_packages() -> None:
 
 
 def test_nothing_outside_the_estimators_loads_scipy() -> None:
-    assert loaded_by("import fuzz.terminal.cli, gcmodel") & {"numpy", "scipy"} == set()
+    assert loaded_by("import fuzz.terminal.commands.cli, gcmodel") & {"numpy", "scipy"} == set()
 
 
 def test_what_needs_no_distribution_does_not_load_scipy() -> None:
@@ -264,7 +274,7 @@ def test_the_oracles_load_neither_gcmodel_nor_hypothesis() -> None:
     assert loaded & {"gcmodel", "hypothesis"} == set()
 
 
-COMMAND = "from fuzz.terminal.cli import run_command_line as run; run({!r})"
+COMMAND = "from fuzz.terminal.commands.cli import run_command_line as run; run({!r})"
 PROGRAM = """from fuzz.targets import make_target, TargetOptions as Options
 make_target('process', Options(('cat',)))"""
 RARE = {

@@ -34,7 +34,7 @@ from fuzz.protocol.target import Target, name_of
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.replay import record, replay
 from fuzz.targets import TargetOptions, make_target
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT = range(3)
 SERVED = (sys.executable, "-m", "fuzz.targets", "reference")

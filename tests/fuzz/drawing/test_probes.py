@@ -20,7 +20,7 @@ from fuzz.protocol.target import Target
 from fuzz.run import ProbeReached, Run, run_again
 from fuzz.sessions.reach import reach
 from fuzz.targets import make_target
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 INCONCLUSIVE = 3
 MIB = 2**20

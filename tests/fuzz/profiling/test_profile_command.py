@@ -21,12 +21,12 @@ from night import rest_at_night
 from waiting import PATIENCE_SECONDS, killed_at_end, wait_until
 
 from fuzz.problems import InterruptedWorkError
-from fuzz.profiling import screen
+from fuzz.profiling import profile_report
 from fuzz.profiling.making import keeping
 from fuzz.protocol.actions import EnableSampling
 from fuzz.protocol.trace import dumps
 from fuzz.sessions.corpus import shipped_traces
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 from gcmodel.profiling.recording import read
 from gcmodel.workloads import WORKLOADS
 
@@ -52,7 +52,7 @@ def _in_a_folder_with_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """Modules that scripts import from the folder, and their changes to the path, are removed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(screen, "PLAIN_SECONDS", math.inf)  # No progress is printed.
+    monkeypatch.setattr(profile_report, "PLAIN_SECONDS", math.inf)  # No progress is printed.
     Path("nodes.py").write_text(SCRIPT)
     yield
     for name, module in [*sys.modules.items()]:

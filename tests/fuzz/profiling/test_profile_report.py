@@ -15,7 +15,7 @@ from rich.console import Console
 from waiting import PATIENCE_SECONDS, wait_until
 
 import fuzz
-from fuzz.profiling import screen
+from fuzz.profiling import profile_report
 from fuzz.profiling.programs import ProgramSource
 from gcmodel import Heap
 from gcmodel.profiling.recorder import Listener
@@ -62,7 +62,7 @@ def shown(source: ProgramSource, path: Path, *, terminal: bool) -> str:
     """The output of a console while the source is recorded."""
     output = StringIO()
     console = Console(file=output, force_terminal=terminal, width=COLUMNS)
-    with screen.ProfilingProgress(console, source, source.cost()) as progress:
+    with profile_report.ProfilingProgress(console, source, source.cost()) as progress:
         record(source, path, progress)
     return output.getvalue()
 
@@ -70,7 +70,7 @@ def shown(source: ProgramSource, path: Path, *, terminal: bool) -> str:
 def test_without_a_terminal_lines_show_the_progress(
     source: ProgramSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(screen, "PLAIN_SECONDS", 0)
+    monkeypatch.setattr(profile_report, "PLAIN_SECONDS", 0)
     shares = list(map(int, LINE.findall(shown(source, tmp_path / "out.jsonl", terminal=False))))
     # There is a collection, and so a line, for each 2,048 nodes.
     assert len(shares) >= 9
@@ -82,7 +82,7 @@ def test_without_a_terminal_lines_show_the_progress(
 def test_no_line_is_printed_before_its_time(
     source: ProgramSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(screen, "PLAIN_SECONDS", math.inf)
+    monkeypatch.setattr(profile_report, "PLAIN_SECONDS", math.inf)
     assert shown(source, tmp_path / "out.jsonl", terminal=False) == ""
 
 
@@ -95,7 +95,7 @@ def test_a_live_line_is_drawn_at_once_and_then_redrawn(
     live_seconds: float,
     lines: int,
 ) -> None:
-    monkeypatch.setattr(screen, "LIVE_SECONDS", live_seconds)
+    monkeypatch.setattr(profile_report, "LIVE_SECONDS", live_seconds)
     printed = shown(source, tmp_path / "out.jsonl", terminal=True)
     assert len({*re.findall(r"(\d+)% · ", printed)}) == lines
 

@@ -21,7 +21,7 @@ from fuzz.protocol.trace import header_from_data
 from fuzz.replay import record
 from fuzz.targets import make_target
 from fuzz.targets.references import REFERENCES
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 SHIPPED = Path(fuzz.__file__).parent / "protocol" / "schema.json"
 CORPUS = Path(__file__).parents[3] / "corpus"

@@ -27,7 +27,7 @@ from fuzz.sessions.session import Session
 from fuzz.sessions.session_events import Event, Progress, WorkerDied
 from fuzz.targets import TargetOptions, chunk_actions_of
 from fuzz.targets.registration import CHUNK_ACTIONS
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
 PLANTED = "reference+one-sample-per-object+sample-on-equality"

@@ -40,7 +40,7 @@ from fuzz.sessions.dask_tasks import PatientConnection, TaskProcess, packed, run
 from fuzz.sessions.plan import Chunk, Plan, SessionTotals
 from fuzz.sessions.worker import Candidates, Message, Search, Searched, Task
 from fuzz.targets import TargetOptions, make_target
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT, UNFINISHED_MISMATCH = 0, 1, 2, 5
 ENDED = pickle.dumps(Searched(SessionTotals(), is_whole=True))

@@ -20,7 +20,7 @@ from fuzz.sessions import failure_history as history
 from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.failure_history import KnownFailure, Life, NightDone, Shown, Triaged
 from fuzz.sessions.merge import merge
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN = 0
 WRONG = Failure("heap", "graph", "collect_full", "different", "1", "2", "made up")

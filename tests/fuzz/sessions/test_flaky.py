@@ -16,7 +16,7 @@ from fuzz.protocol.actions import AllocateArray
 from fuzz.run import run_actions
 from fuzz.sessions.compare import Pair
 from fuzz.sessions.flaky import judged
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH = 0, 1
 ALWAYS = 1.0

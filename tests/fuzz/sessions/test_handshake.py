@@ -19,9 +19,9 @@ from fuzz.protocol.target import FullTarget
 from fuzz.sessions.handshake import FAILURES_MAX, Handshake, shake_hands
 from fuzz.targets import make_target
 from fuzz.targets.references import REFERENCES
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 from fuzz.terminal.report import print_handshake
-from fuzz.terminal.standard_streams import Screen
+from fuzz.terminal.screen import Screen
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
 COUNTER = Path(__file__).parents[3] / "examples" / "python" / "counter.py"

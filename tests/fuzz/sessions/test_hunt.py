@@ -19,7 +19,8 @@ from fuzz.sessions.hunt import Hunt, Record, hunt, hunt_all
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
-from fuzz.terminal.cli import SEEDS_HUNTED, run_command_line
+from fuzz.terminal.commands.catalogue import SEEDS_HUNTED
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, BAD_INPUT, INCONCLUSIVE = 0, 2, 3
 BUG = "word-lost-by-large"

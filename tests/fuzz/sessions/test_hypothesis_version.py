@@ -20,7 +20,7 @@ from fuzz.sessions.merge import merged_records
 from fuzz.sessions.plan import Plan
 from fuzz.sessions.record import SessionRecord
 from fuzz.targets import chunk_actions_of
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN = 0
 HERE = version("hypothesis")

@@ -19,7 +19,7 @@ from fuzz.sessions.merge import merged_records
 from fuzz.sessions.plan import Plan
 from fuzz.sessions.record import SessionRecord
 from fuzz.targets import chunk_actions_of
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
 TARGET = "reference+one-sample-per-object"

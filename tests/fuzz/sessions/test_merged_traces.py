@@ -16,7 +16,7 @@ from fuzz.protocol.actions import AllocateNode, CollectFull, CollectMinor
 from fuzz.protocol.trace import Found, Header, Trace
 from fuzz.sessions import record as records
 from fuzz.sessions.merge import merge
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 INCONCLUSIVE = 3
 MESSAGE = "heap: graph: expected made up, got made up (made up)"

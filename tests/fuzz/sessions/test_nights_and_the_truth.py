@@ -44,7 +44,7 @@ from fuzz.sessions.material import read_material
 from fuzz.sessions.merge import merge
 from fuzz.sessions.night import Night, NightFailure, Replayed, sum_up
 from fuzz.terminal import night_summary
-from fuzz.terminal.cli import _code_of_night
+from fuzz.terminal.commands.nights import code_of_night
 from fuzz.terminal.explain_page import Page
 from fuzz.terminal.night_build import NightBuild
 from fuzz.terminal.night_page import write_night
@@ -393,9 +393,9 @@ def check_outputs(current: Night, groups: dict[str, list[Expected]]) -> None:
         each in {"new", "back"} and state != "muted"
         for each, state in zip(news, states, strict=True)
     )
-    assert _code_of_night(current, None) == 0
-    assert _code_of_night(current, "new") == int(is_heard)
-    assert _code_of_night(current, "open") == int(is_heard or "open" in states)
+    assert code_of_night(current, None) == 0
+    assert code_of_night(current, "new") == int(is_heard)
+    assert code_of_night(current, "open") == int(is_heard or "open" in states)
     counts = Counter(each for each in states if each != "fixed") + Counter(filter(None, news))
     data = json.loads(current.dumps())
     causes = {each["id"]: each for each in data["causes"]}

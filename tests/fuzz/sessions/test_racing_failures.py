@@ -13,7 +13,7 @@ from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.run import run_actions
 from fuzz.sessions.corpus import Origin, SavedFailure, reduce_saved, save_found
 from fuzz.targets import TargetOptions, make_target
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 INCONCLUSIVE = 3
 ADAPTER = Path(__file__).parents[2] / "helpers" / "racing_adapter.py"

@@ -24,7 +24,7 @@ from waiting import LONG_SECONDS, PATIENCE_SECONDS, is_gone, wait_until
 
 from fuzz.protocol import trace as traces
 from fuzz.sessions.pool import WorkerPool
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, _, UNFINISHED_MISMATCH = range(6)
 BUG, OTHER_BUG = "one-sample-per-object", "sample-on-equality"

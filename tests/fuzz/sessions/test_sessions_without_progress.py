@@ -17,7 +17,7 @@ from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.observation import Observation
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.worker import IDLE_SLICES_MAX, run_chunk
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 ONLY_FREE = """
 import attrs

@@ -29,7 +29,7 @@ from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.targets.references.collector import ReferenceTarget
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 from gcmodel import Parts
 
 ADAPTER = Path(__file__).with_name("corrupting_adapter.py")

@@ -59,7 +59,7 @@ from fuzz.targets.dotnet.diagnostics import Sampled
 from fuzz.targets.dotnet.driver import DotnetDriver
 from fuzz.targets.dotnet.find import COMPILER, HOW_TO_INSTALL, WHEEL, find_carrier, made_program
 from fuzz.targets.dotnet.runtime import Ask, MutatorAnswer, MutatorThread
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 AS_DOCUMENTED = "dotnet-as-documented"
 PERIOD = 102_400

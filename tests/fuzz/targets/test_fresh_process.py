@@ -20,7 +20,7 @@ from fuzz.sessions import corpus
 from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process import earlier
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 ADAPTER = Path(__file__).parents[2] / "helpers" / "forgetful_adapter.py"
 STRING, FULL = AllocateString(0), CollectFull()

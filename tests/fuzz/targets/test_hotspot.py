@@ -90,7 +90,7 @@ from fuzz.targets.hotspot.collectors import (
 )
 from fuzz.targets.hotspot.find import LIBRARY, find_library
 from fuzz.targets.references.collector import ReferenceTarget
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 MISTAKEN = Path(__file__).parents[2] / "helpers" / "mistaken_hotspot.py"
 AHEAD, ALLOCATED = "17", "25"

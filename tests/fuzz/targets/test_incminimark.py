@@ -23,7 +23,7 @@ from fuzz.protocol.target import Target
 from fuzz.replay import replay
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.incminimark.find import driver_command, find_python
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 FILES = sorted((ROOT / "corpus" / "incminimark").glob("*.jsonl"))
 STOCK_FAILURES = (

@@ -41,7 +41,7 @@ from fuzz.targets.incminimark.translation import (
     translated,
 )
 from fuzz.targets.process.program import ProcessTarget
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 WITH_FINDINGS = ("copy_array", "pin")
 """The actions that reach the known defects of rpython 0.2.1."""

@@ -36,7 +36,7 @@ from fuzz.targets import NO_OPTIONS, make_target
 from fuzz.targets.jemalloc.contract import LARGE_BYTES, SIZE_CLASSES, contract
 from fuzz.targets.jemalloc.find import driver_command
 from fuzz.targets.jemalloc.jemalloc_library import HOW_TO_INSTALL, LIBRARY, JemallocLibrary
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 from gcmodel.estimation import heap_v2
 from gcmodel.estimation.jemalloc import EIGHTHS, unbiased_bytes, unbiased_eighths
 from gcmodel.estimation.unbiased import Totals

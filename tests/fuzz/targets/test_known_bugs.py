@@ -12,7 +12,7 @@ from night import marks_of, rest_at_night
 
 from fuzz.protocol import trace as traces
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH = 0, 1
 MORE_THAN_SHORTEST = {"reference-random": 26}

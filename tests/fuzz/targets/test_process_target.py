@@ -33,7 +33,7 @@ from fuzz.protocol.target import Target, contract_of
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import AHEAD_STEP, ProcessTarget
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 ADAPTER = Path(__file__).parents[2] / "helpers" / "misbehaving_adapter.py"
 SECONDS = 1.0

@@ -15,7 +15,7 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
 from fuzz.replay import replay
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 KNOWN = sorted((ROOT / "corpus").glob("*/*.jsonl"))
 AS_DOCUMENTED = [each for each in KNOWN if each.parent.name not in ("incminimark", "hotspot")]

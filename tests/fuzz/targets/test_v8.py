@@ -40,7 +40,7 @@ from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import ProcessTarget
 from fuzz.targets.v8.find import HOW_TO_INSTALL, MUTATOR, SEED, mutator_command
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 NOT_SAMPLED = (*("disable_sampling", "read", "read_number", "write", "write_number", "copy_array"),)
 STARTED = "// The protocol.\n"

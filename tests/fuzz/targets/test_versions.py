@@ -20,7 +20,7 @@ from fuzz.engines.random import RandomEngine
 from fuzz.engines.stateful import StatefulEngine
 from fuzz.protocol.target import full
 from fuzz.targets import TargetOptions, make_target
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 FOLDER = "GCFUZZ_VERSIONS"
 PROGRAMS = {

@@ -27,7 +27,7 @@ from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.session_events import Event, FailureReported, Progress
 from fuzz.targets import make_target
 from fuzz.terminal.addresses import LocalCopy, with_addresses
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
 ADDRESS = "memory://night"

@@ -23,7 +23,7 @@ from fuzz.targets.bugs.known_bug import KnownBug
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS, planted_parts
 from fuzz.targets.references import REFERENCES
 from fuzz.targets.references.collector import SETTINGS, ReferenceTarget
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 from gcmodel.sampling.sample_point import Sampling
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE, HARNESS_BUG = range(5)

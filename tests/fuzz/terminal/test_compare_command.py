@@ -15,9 +15,9 @@ from fuzz.sessions.compare import Before
 from fuzz.sessions.plan import Plan
 from fuzz.sessions.session_events import Started
 from fuzz.targets import NO_OPTIONS
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
+from fuzz.terminal.screen import Screen
 from fuzz.terminal.session_report import SessionReporter
-from fuzz.terminal.standard_streams import Screen
 
 CLEAN, MISMATCH = 0, 1
 RIGHT, WRONG = "reference", "reference+one-sample-per-object"

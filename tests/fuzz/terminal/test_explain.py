@@ -18,7 +18,7 @@ from fuzz.replay import Step, replay_steps
 from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 from fuzz.terminal.explain import COLUMNS, WIDTH, explain_step, facts_of
 
 OF_PLANTED_BUGS = {name: trace for name, trace in shipped_traces().items() if trace.header.kills}

@@ -24,7 +24,7 @@ from fuzz.replay import Step, replay_steps
 from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 from fuzz.terminal.explain_page import Page, make_page, render
 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 ADAPTER = Path(__file__).with_name("saying_adapter.py")
 CLEAN, MISMATCH, BAD_INPUT, _, HARNESS_BUG = range(5)

@@ -12,7 +12,7 @@ from fuzz.sessions import failure_history as history
 from fuzz.sessions import record
 from fuzz.sessions.causes import cause_of
 from fuzz.sessions.failure_history import KnownFailure, Triaged
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 TARGET = "reference+one-sample-per-object"
 RUN = ["run", "--target", TARGET, "--seed", "1", "--actions", "700"]

@@ -10,7 +10,7 @@ from made_records import failure, record, written
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 WORDS = "heap.c:9: the program's own words\n"
 

@@ -25,7 +25,7 @@ from fuzz.sessions.failure_history import Triaged, add, now
 from fuzz.sessions.night import COUNTED
 from fuzz.sessions.record import Point, Timing
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 from fuzz.terminal.night_page import EXPLAINED_MAX
 from fuzz.terminal.night_plots import PLOTTED, draw_plots, look_of, plots_of, ticks
 

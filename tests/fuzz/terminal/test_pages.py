@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fuzz
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 from fuzz.terminal.pages import page_names
 
 CLEAN, BAD_INPUT = 0, 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.sessions import failure_history
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT = range(3)
 BUG = "one-sample-per-object"

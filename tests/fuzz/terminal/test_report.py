@@ -29,7 +29,7 @@ from fuzz.protocol.actions import (
 )
 from fuzz.targets import make_target
 from fuzz.terminal import session_report
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 from fuzz.terminal.report import describe_action
 
 CLEAN, MISMATCH = 0, 1

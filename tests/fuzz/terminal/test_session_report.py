@@ -24,8 +24,8 @@ from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.record import ACTIONS, WORKERS_DIED, SessionRecord, piece_of
 from fuzz.sessions.session_events import FailureFound, FailureReported, Finished, Progress
+from fuzz.terminal.screen import Screen
 from fuzz.terminal.session_report import SessionReporter
-from fuzz.terminal.standard_streams import Screen
 
 PLAN = Plan("reference", "random", 1, 1, Path("corpus"), actions=1)
 COLUMNS = 80

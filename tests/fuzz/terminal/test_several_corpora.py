@@ -19,7 +19,7 @@ from fuzz.sessions import failure_history as history
 from fuzz.sessions import record as records
 from fuzz.sessions.failure_history import KnownFailure
 from fuzz.sessions.material import read_material
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
 TRACE = Trace(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from waiting import PATIENCE_SECONDS
 
-from fuzz.terminal.cli import run_command_line
+from fuzz.terminal.commands.cli import run_command_line
 
 INCONCLUSIVE = 3
 WHILE_IMPORTING = """
@@ -21,7 +21,7 @@ signal.signal({number}, {before})
 
 class Signalling:
     def find_spec(self, name, path=None, target=None):
-        if name == "fuzz.terminal.cli":
+        if name == "fuzz.terminal.commands.cli":
             os.kill(os.getpid(), {number})
 
 sys.meta_path.insert(0, Signalling())

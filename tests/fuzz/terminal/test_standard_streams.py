@@ -13,8 +13,8 @@ from waiting import PATIENCE_SECONDS
 
 import fuzz
 from fuzz.plain import shell_word
-from fuzz.terminal.cli import run_command_line
-from fuzz.terminal.standard_streams import Screen
+from fuzz.terminal.commands.cli import run_command_line
+from fuzz.terminal.screen import Screen
 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
 PASSING = '{"gcfuzz": 2, "target": "reference"}\n{"do": "allocate_node", "number": 0}\n'
