@@ -40,6 +40,7 @@ from hostile_mutations import mutated
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
+from fuzz.failures.corpus import shipped_traces
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
@@ -47,7 +48,6 @@ from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.replay import record
-from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
 from fuzz.targets.references import REFERENCES
 from fuzz.terminal.commands.cli import run_command_line

@@ -12,7 +12,7 @@ import pytest
 from waiting import PATIENCE_SECONDS
 
 import fuzz
-from fuzz.sessions.failure_history import NAME, read
+from fuzz.nights.failure_history import NAME, read
 from fuzz.terminal.commands.cli import run_command_line
 
 ROOT = Path(__file__).parents[1]

@@ -18,9 +18,9 @@ from pathlib import Path
 import attrs
 
 from fuzz.failure import BROKE
-from fuzz.sessions import corpus
-from fuzz.sessions.compare import counted_by_verdict, name_of_verdict
-from fuzz.sessions.corpus import SavedFailure
+from fuzz.failures import corpus
+from fuzz.failures.compare import counted_by_verdict, name_of_verdict
+from fuzz.failures.corpus import SavedFailure
 from fuzz.sessions.plan import UNLIMITED, Chunk, Plan, SessionTotals
 from fuzz.sessions.record import Piece, SessionRecord, piece_of
 from fuzz.sessions.session_events import ChunkLost, FailureFound, FailureReported, Listener

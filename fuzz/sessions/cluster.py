@@ -28,9 +28,9 @@ from weakref import WeakValueDictionary
 import attrs
 from typing_extensions import override
 
+from fuzz.failures import corpus
+from fuzz.failures.corpus import SavedFailure
 from fuzz.problems import BadInputError
-from fuzz.sessions import corpus
-from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.dask_tasks import cut_tasks, end_processes, run_and_report, why_unable
 from fuzz.sessions.local_worker import interrupts_blocked
 from fuzz.sessions.plan import Plan, SessionTotals

@@ -25,10 +25,10 @@ from typing import Any
 import attrs
 from typing_extensions import override
 
+from fuzz.failures.compare import contract_changes
 from fuzz.problems import BadInputError
 from fuzz.protocol.target import contract_of
 from fuzz.sessions import worker
-from fuzz.sessions.compare import contract_changes
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.worker import (
     CUT,

@@ -17,6 +17,7 @@ from fuzz.drawing.rules import Rule, rules_for
 from fuzz.drawing.situation import Choices, Situation
 from fuzz.engines.random import RandomChoices
 from fuzz.failure import Failure
+from fuzz.failures.reduce import reduce_failure
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import ACTIONS
@@ -24,7 +25,6 @@ from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
 from fuzz.protocol.observation import HANG, Observation
 from fuzz.protocol.target import Target, contract_of
 from fuzz.run import Run, rerun
-from fuzz.sessions.reduce import reduce_failure
 
 SECONDS_MAX, REDUCE_SECONDS_MAX = 60.0, 10.0
 """The time for all tries, and for reductions of failures, which have few actions already."""

@@ -20,14 +20,14 @@ from fuzz.drawing.probes import PROBES, probes_for
 from fuzz.drawing.situation import Situation
 from fuzz.engines.engine import Engine, Tally
 from fuzz.engines.random import RandomEngine
+from fuzz.failures.compare import Before, Pair
+from fuzz.failures.comparing_engine import ComparingEngine
+from fuzz.failures.corpus import Origin
+from fuzz.failures.weaker import why_weaker
 from fuzz.oracles import Bench
 from fuzz.plain import shell_word
 from fuzz.problems import BadInputError
 from fuzz.protocol.target import Target, contract_of
-from fuzz.sessions.compare import Before, Pair
-from fuzz.sessions.comparing_engine import ComparingEngine
-from fuzz.sessions.corpus import Origin
-from fuzz.sessions.weaker import why_weaker
 from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
 from fuzz.targets.registration import CHUNK_ACTIONS
 

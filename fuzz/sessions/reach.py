@@ -13,9 +13,9 @@ from fuzz.drawing.probes import ProbeCounter, probes_for
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Reaching
+from fuzz.failures.reduce import reduce_failure
 from fuzz.protocol.target import Target, contract_of
 from fuzz.run import ProbeReached
-from fuzz.sessions.reduce import reduce_failure
 
 
 @attrs.frozen

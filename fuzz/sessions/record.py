@@ -24,10 +24,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
+from fuzz.failures.corpus import SavedFailure
 from fuzz.files import alone_in, read_bytes, write_text
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
-from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.plan import UNLIMITED, Plan, PlanKey, SessionTotals
 from fuzz.version import HYPOTHESIS, versions_for
 

@@ -7,11 +7,11 @@ declaration allows must catch it; a harness that misses it would also miss real 
 from __future__ import annotations
 
 from fuzz.failure import Failure
+from fuzz.failures.corpus import shipped_traces
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.problems import BrokenReferenceError, HarnessError
 from fuzz.protocol.trace import Trace
 from fuzz.run import run_actions
-from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.targets.references import REFERENCES

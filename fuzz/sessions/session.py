@@ -16,10 +16,11 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from fuzz.failure import BROKE
+from fuzz.failures import corpus
+from fuzz.failures.corpus import RERUN_SECONDS_MAX, SavedFailure
 from fuzz.problems import BadInputError, HarnessError
-from fuzz.sessions import corpus, record
+from fuzz.sessions import record
 from fuzz.sessions.cases import Cases
-from fuzz.sessions.corpus import RERUN_SECONDS_MAX, SavedFailure
 from fuzz.sessions.local_worker import LocalWorker
 from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
 from fuzz.sessions.pool import Lost, StartWorker, Worker, WorkerPool

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import attrs
 
 from fuzz.failure import Failure
-from fuzz.sessions.corpus import SavedFailure
+from fuzz.failures.corpus import SavedFailure
 from fuzz.sessions.plan import Chunk, Plan, SessionTotals
 from fuzz.sessions.record import ACTIONS, TIME, Reason, SessionRecord
 

@@ -24,11 +24,11 @@ from fuzz.cancellation import Cancelled, after, cancelled_when, checked_by, chec
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Failure
+from fuzz.failures import corpus
+from fuzz.failures.compare import counted_as
+from fuzz.failures.corpus import RERUN_SECONDS_MAX, SavedFailure
 from fuzz.problems import BadInputError, HarnessError, portable
 from fuzz.protocol.target import Target, full, name_of
-from fuzz.sessions import corpus
-from fuzz.sessions.compare import counted_as
-from fuzz.sessions.corpus import RERUN_SECONDS_MAX, SavedFailure
 from fuzz.sessions.plan import UNLIMITED, Chunk, Plan, SessionTotals, make_engine
 from fuzz.targets import make_target
 

@@ -145,7 +145,7 @@ class LocalCopy:
 
     def _put(self, path: Path) -> None:
         """Upload a file, unless that is done, or it is still being written, or was removed."""
-        from fuzz.sessions.corpus import PARTIAL
+        from fuzz.failures.corpus import PARTIAL
 
         if PARTIAL in path.suffixes or not path.exists():
             return
@@ -199,7 +199,7 @@ class LocalCopy:
 
 
 def _with_complaint(path: Path) -> tuple[Path, Path]:
-    from fuzz.sessions.corpus import COMPLAINT_SUFFIX
+    from fuzz.failures.corpus import COMPLAINT_SUFFIX
 
     return path, path.with_suffix(COMPLAINT_SUFFIX)
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import attrs
 
+from fuzz.nights.failure_history import KnownFailure
+from fuzz.nights.night import RUNS, Replayed
 from fuzz.problems import BadInputError
 from fuzz.protocol.target import Target, contract_of, name_of
 from fuzz.protocol.trace import Trace
 from fuzz.replay import replay, replay_steps
-from fuzz.sessions.failure_history import KnownFailure
-from fuzz.sessions.night import RUNS, Replayed
 from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.explain_page import Page, make_page
 from fuzz.terminal.target_options import TargetChoice

@@ -19,15 +19,15 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from fuzz.failures.corpus import COMPLAINT_SUFFIX
 from fuzz.files import write_text, writing
+from fuzz.nights.failure_history import NightDone
+from fuzz.nights.material import HuntedBugs, Material
+from fuzz.nights.night import COUNTED, Night, NightCause, NightFailure, reached_in, target_name
 from fuzz.plain import LINE_MAX, counted, is_url, path_argument, plain, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
-from fuzz.sessions.corpus import COMPLAINT_SUFFIX
-from fuzz.sessions.failure_history import NightDone
-from fuzz.sessions.material import HuntedBugs, Material
-from fuzz.sessions.night import COUNTED, Night, NightCause, NightFailure, reached_in, target_name
 from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord, Timing
 from fuzz.terminal.explain_page import render
 from fuzz.terminal.night_build import NightBuild

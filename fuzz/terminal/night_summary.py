@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
+from fuzz.nights.failure_history import FIXED, FLAKY, MUTED, NOT_LOOKED_FOR, OPEN
+from fuzz.nights.night import BACK, COUNTED, NEW, Night, NightCause, reached_in
 from fuzz.plain import counted, is_url, plain
-from fuzz.sessions.failure_history import FIXED, FLAKY, MUTED, NOT_LOOKED_FOR, OPEN
-from fuzz.sessions.night import BACK, COUNTED, NEW, Night, NightCause, reached_in
 from fuzz.terminal.report import how_seen_once
 
 LINES_MAX = 50

@@ -5,9 +5,9 @@ Messages name pages by this command, because an installed package has no folder 
 
 from __future__ import annotations
 
+from fuzz.failures.corpus import shipped_folder
 from fuzz.plain import counted
 from fuzz.problems import BadInputError
-from fuzz.sessions.corpus import shipped_folder
 from fuzz.terminal.screen import Screen
 
 SUFFIX = ".md"

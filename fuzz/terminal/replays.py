@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from fuzz.failure import Failure
+from fuzz.failures.corpus import traces_in
+from fuzz.nights.failure_history import muted_traces
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import contract_of
 from fuzz.replay import replay, tries_for
-from fuzz.sessions.corpus import traces_in
-from fuzz.sessions.failure_history import muted_traces
 from fuzz.targets import make_target
 from fuzz.terminal import report
 from fuzz.terminal.screen import Screen

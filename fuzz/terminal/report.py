@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import attrs
 
 from fuzz.failure import BROKE, OBSERVABLE, Failure
+from fuzz.failures.causes import by_cause
+from fuzz.failures.corpus import COMPLAINT_SUFFIX, Origin, SavedFailure, findings_like, trace_of
 from fuzz.plain import counted, path_argument, shell_word
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import ACTIONS, NAMES, Action
 from fuzz.protocol.contract_problems import KINDS, OF_PROMISES
 from fuzz.protocol.observation import FIELDS, HANG
-from fuzz.sessions.causes import by_cause
-from fuzz.sessions.corpus import COMPLAINT_SUFFIX, Origin, SavedFailure, findings_like, trace_of
 from fuzz.targets import TargetOptions, is_user_class
 from fuzz.terminal.screen import Screen
 

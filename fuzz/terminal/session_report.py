@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fuzz.failure import BROKE, CHANGES, Failure
+from fuzz.failures.causes import Cause, by_cause, cause_of
+from fuzz.failures.compare import Before, contract_changes
+from fuzz.failures.corpus import SavedFailure
+from fuzz.nights.known_failures import KnownFailures
 from fuzz.plain import PLAIN_SECONDS, counted, short, short_seconds
 from fuzz.sessions import record, session_events
-from fuzz.sessions.causes import Cause, by_cause, cause_of
-from fuzz.sessions.compare import Before, contract_changes
-from fuzz.sessions.corpus import SavedFailure
-from fuzz.sessions.known_failures import KnownFailures
 from fuzz.sessions.plan import Plan
 from fuzz.terminal.report import print_found, print_like, print_saved
 from fuzz.terminal.screen import Screen

@@ -23,14 +23,14 @@ from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.engines.stateful import StatefulEngine, SuiteStateMachine, found_by, suite_settings
 from fuzz.failure import Failure
+from fuzz.failures import corpus
+from fuzz.failures.reduce import SECONDS_MAX, reduce_failure
 from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError, notes_of
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import Target, contract_of, full, name_of
 from fuzz.replay import replay
-from fuzz.sessions import corpus
 from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
-from fuzz.sessions.reduce import SECONDS_MAX, reduce_failure
 from fuzz.sessions.worker import run_chunk
 from fuzz.targets import NO_OPTIONS, TargetOptions
 from fuzz.terminal import report

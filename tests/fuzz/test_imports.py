@@ -31,6 +31,9 @@ SOURCES = {
 OURS = ("fuzz", "gcmodel")
 HARNESS = {
     "fuzz": "engines failure problems protocol targets.process testing",
+    "fuzz.nights": "failure failures files plain problems protocol sessions",
+    "fuzz.failures": "cancellation descriptions drawing engines failure files mutator "
+    "oracles problems protocol replay run targets targets.bugs version",
     "fuzz.__main__": "signals terminal terminal.commands",
     "fuzz.failure": "descriptions oracles protocol",
     "fuzz.run": "cancellation descriptions drawing failure mutator oracles problems protocol",
@@ -70,16 +73,17 @@ HARNESS = {
     "fuzz.targets.v8": "problems targets targets.process",
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol protocol.counting targets targets.bugs",
-    "fuzz.sessions": "cancellation descriptions drawing engines failure files mutator oracles "
-    "plain problems protocol replay run signals targets targets.bugs "
-    "targets.process targets.references version",
+    "fuzz.sessions": "cancellation drawing engines failure failures files oracles plain "
+    "problems protocol run signals targets targets.bugs targets.process "
+    "targets.references version",
     "fuzz.profiling": "files oracles plain problems protocol replay targets targets.references",
-    "fuzz.terminal": "descriptions failure files mutator plain problems protocol replay "
-    "sessions targets targets.bugs targets.references version",
-    "fuzz.terminal.commands": "drawing failure files plain problems profiling protocol replay "
-    "sessions targets targets.bugs terminal version",
-    "fuzz.testing": "cancellation drawing engines failure files problems protocol replay "
-    "sessions targets terminal",
+    "fuzz.terminal": "descriptions failure failures files mutator nights plain problems "
+    "protocol replay sessions targets targets.bugs targets.references "
+    "version",
+    "fuzz.terminal.commands": "drawing failure failures files nights plain problems profiling "
+    "protocol replay sessions targets targets.bugs terminal version",
+    "fuzz.testing": "cancellation drawing engines failure failures files problems "
+    "protocol replay sessions targets terminal",
 }
 """The rooms of the harness, and what may stand in the imports of each beside its own modules."""
 REFERENCE = {

@@ -16,7 +16,7 @@ from fuzz.terminal.target_options import TargetChoice, day, share, target_option
 from fuzz.version import __version__
 
 if TYPE_CHECKING:
-    from fuzz.sessions.night import Night
+    from fuzz.nights.night import Night
 
 
 @cli.command("merge")
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", metavar="FOLDER", required=True, type=PLACE, help="The new corpus.")
 def merge_command(folders: tuple[Path, ...], output: Path) -> int:
     """Merge corpora. Parts of one session become what the whole session would have left."""
-    from fuzz.sessions.merge import merge
+    from fuzz.nights.merge import merge
     from fuzz.terminal.session_report import print_record
 
     merged = merge(folders, output)
@@ -74,10 +74,10 @@ def report_command(  # noqa: PLR0913 - the options of the command
     JSON, and a folder with traces and explanations.
     """
     from fuzz.files import write_text, writing
-    from fuzz.sessions import failure_history as history
-    from fuzz.sessions import night
-    from fuzz.sessions.corpora import command_of
-    from fuzz.sessions.material import read_material
+    from fuzz.nights import failure_history as history
+    from fuzz.nights import night
+    from fuzz.nights.corpora import command_of
+    from fuzz.nights.material import read_material
     from fuzz.terminal import night_summary
     from fuzz.terminal.night_build import NightBuild
 
@@ -152,7 +152,7 @@ def triage_command(  # noqa: PLR0913 - the options of the command
     ID is that of a cause on the page, with all its failures, or that of one failure, as in the
     list. What was set is printed.
     """
-    from fuzz.sessions import failure_history as history
+    from fuzz.nights import failure_history as history
 
     path = place / history.NAME if place.is_dir() else place
     if not path.exists():

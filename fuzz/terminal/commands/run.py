@@ -36,7 +36,7 @@ from fuzz.terminal.target_options import (
 from fuzz.version import HYPOTHESIS, other_hypothesis
 
 if TYPE_CHECKING:
-    from fuzz.sessions.known_failures import KnownFailures
+    from fuzz.nights.known_failures import KnownFailures
     from fuzz.sessions.plan import Plan
     from fuzz.sessions.record import SessionRecord
     from fuzz.sessions.session_events import Finished, Listener
@@ -137,9 +137,10 @@ def run(  # noqa: PLR0913 - the options of the command
     import attrs
 
     from fuzz.failure import BROKE, UNCLEAR
+    from fuzz.failures import corpus
     from fuzz.files import check_writable
-    from fuzz.sessions import corpus, record
-    from fuzz.sessions.known_failures import KnownFailures
+    from fuzz.nights.known_failures import KnownFailures
+    from fuzz.sessions import record
 
     if cluster is not None:
         options["has_canary"] = True
@@ -192,7 +193,7 @@ def _plan(  # noqa: PLR0913 - the options of the command
     """The plan of a session. Raises BadInputError."""
     import attrs
 
-    from fuzz.sessions.compare import Before
+    from fuzz.failures.compare import Before
     from fuzz.sessions.plan import UNLIMITED, Plan
     from fuzz.targets import chunk_actions_of
 

@@ -57,10 +57,10 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
     """Reduce a failing trace to a few actions, and save it."""
     import attrs
 
+    from fuzz.failures import corpus
     from fuzz.protocol import trace as traces
     from fuzz.protocol.target import contract_of
     from fuzz.replay import replay
-    from fuzz.sessions import corpus
     from fuzz.terminal import report
 
     trace = traces.read(path)

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
+from fuzz.failures.corpus import shipped_traces
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.memory import MemoryOracle
 from fuzz.oracles.oracle import Mismatch
@@ -36,7 +37,6 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract, OldSpace, Promise
 from fuzz.protocol.observation import Observation, Report
 from fuzz.replay import replay
-from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
 
 SCANNING, MARKING, SWEEPING = range(3)

@@ -20,12 +20,12 @@ from firefox_check import check
 from night import rest_at_night
 from waiting import PATIENCE_SECONDS, killed_at_end, wait_until
 
+from fuzz.failures.corpus import shipped_traces
 from fuzz.problems import InterruptedWorkError
 from fuzz.profiling import profile_report
 from fuzz.profiling.making import keeping
 from fuzz.protocol.actions import EnableSampling
 from fuzz.protocol.trace import dumps
-from fuzz.sessions.corpus import shipped_traces
 from fuzz.terminal.commands.cli import run_command_line
 from gcmodel.profiling.recording import read
 from gcmodel.workloads import WORKLOADS

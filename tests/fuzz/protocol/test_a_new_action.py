@@ -14,6 +14,7 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Rule, roots_for
 from fuzz.drawing.situation import Choices, Situation
 from fuzz.engines.random import RandomEngine
+from fuzz.failures.reduce import reduce_failure
 from fuzz.mutator.legality import why_illegal
 from fuzz.mutator.objects import Age
 from fuzz.mutator.shadow import Shadow
@@ -32,7 +33,6 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.lines import action_from_data, action_to_data
 from fuzz.protocol.observation import Observation
 from fuzz.run import run_actions
-from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import make_target
 from fuzz.targets.process.serve import serve
 from fuzz.targets.references import REFERENCES

@@ -13,11 +13,11 @@ import attrs
 import pytest
 
 from fuzz.failure import Failure
+from fuzz.failures import corpus
+from fuzz.failures.corpus import SavedFailure
 from fuzz.protocol.actions import AllocateNode
 from fuzz.protocol.trace import EarlierTrace
-from fuzz.sessions import corpus
 from fuzz.sessions.cases import Cases
-from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.plan import Chunk, Plan, SessionTotals, actions_before
 from fuzz.sessions.worker import Reduction, Search, Searched
 

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_records import timing
 
+from fuzz.nights.merge import _shared, merge, merged_record
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.sessions import record
-from fuzz.sessions.merge import _shared, merge, merged_record
 from fuzz.sessions.plan import Plan, SessionTotals, actions_before
 from fuzz.sessions.record import ACTIONS, SessionRecord, Timing, piece_of
 from fuzz.sessions.session import Session

@@ -30,12 +30,12 @@ from waiting import (
     waited_for,
 )
 
+from fuzz.failures.compare import Before
+from fuzz.failures.corpus import SavedFailure
 from fuzz.problems import BadInputError
 from fuzz.protocol.target import contract_of
 from fuzz.sessions import dask_tasks
 from fuzz.sessions.cluster import Cluster, DaskWorker, Inbox, connected, plain_message
-from fuzz.sessions.compare import Before
-from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.dask_tasks import PatientConnection, TaskProcess, packed, run_task, why_unable
 from fuzz.sessions.plan import Chunk, Plan, SessionTotals
 from fuzz.sessions.worker import Candidates, Message, Search, Searched, Task

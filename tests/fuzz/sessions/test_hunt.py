@@ -15,8 +15,8 @@ from waiting import is_gone, killed_at_end, wait_until
 
 import fuzz
 from fuzz.failure import Failure
+from fuzz.failures.reduce import reduce_failure
 from fuzz.sessions.hunt import Hunt, Record, hunt, hunt_all
-from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.commands.catalogue import SEEDS_HUNTED

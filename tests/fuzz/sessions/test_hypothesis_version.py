@@ -10,13 +10,13 @@ import pytest
 from made_records import failure, piece, record, timing
 
 from fuzz.failure import Failure
+from fuzz.failures.corpus import Origin, save_found
+from fuzz.nights.merge import merged_records
 from fuzz.protocol import lines as wire
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import CheckHeap
 from fuzz.protocol.trace import Found, Header, Trace
 from fuzz.sessions import record as records
-from fuzz.sessions.corpus import Origin, save_found
-from fuzz.sessions.merge import merged_records
 from fuzz.sessions.plan import Plan
 from fuzz.sessions.record import SessionRecord
 from fuzz.targets import chunk_actions_of

@@ -12,10 +12,10 @@ import attrs
 import pytest
 from made_records import Data, failure, piece, record, timing, written
 
+from fuzz.nights.merge import merged_records
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.sessions import record as records
-from fuzz.sessions.merge import merged_records
 from fuzz.sessions.plan import Plan
 from fuzz.sessions.record import SessionRecord
 from fuzz.targets import chunk_actions_of

@@ -19,11 +19,11 @@ import psutil
 import pytest
 from waiting import PATIENCE_SECONDS
 
+from fuzz.failures.corpus import SavedFailure
 from fuzz.problems import HarnessError
 from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.target import contract_of
 from fuzz.protocol.trace import digest_of, read
-from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.local_worker import LocalWorker
 from fuzz.sessions.plan import UNLIMITED, Plan
 from fuzz.sessions.record import ACTIONS, FAILURES, INTERRUPTED, TIME

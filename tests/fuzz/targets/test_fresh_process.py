@@ -10,14 +10,14 @@ import pytest
 from target_helpers import BAD_INPUT, CLEAN, MISMATCH
 
 from fuzz.failure import Failure
+from fuzz.failures import corpus
+from fuzz.failures.reduce import reduce_failure
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateString, CollectFull
 from fuzz.protocol.target import FullTarget, full
 from fuzz.protocol.trace import EarlierTrace
 from fuzz.run import run_actions, run_again
-from fuzz.sessions import corpus
-from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process import earlier
 from fuzz.terminal.commands.cli import run_command_line

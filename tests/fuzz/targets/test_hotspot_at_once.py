@@ -15,11 +15,11 @@ import pytest
 from target_helpers import first_failure, java_folder
 from waiting import PATIENCE_SECONDS
 
+from fuzz.failures.corpus import Origin, publish, reduce_saved, save_found
 from fuzz.oracles import Bench
 from fuzz.protocol.actions import AllocateNode, DisableSampling, EnableSampling, RunAtOnce
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import run_actions
-from fuzz.sessions.corpus import Origin, publish, reduce_saved, save_found
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot.at_once_driver import CHOSEN
 from fuzz.targets.hotspot.collectors import COLLECTORS

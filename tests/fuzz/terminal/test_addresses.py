@@ -18,11 +18,11 @@ import fsspec  # type: ignore[import-untyped]  # It has no types.
 import pytest
 from waiting import LONG_SECONDS, PATIENCE_SECONDS, killed_at_end, wait_for_line, wait_until
 
+from fuzz.failures.corpus import SavedFailure, shipped_traces
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
 from fuzz.replay import replay
-from fuzz.sessions.corpus import SavedFailure, shipped_traces
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.session_events import Event, FailureReported, Progress
 from fuzz.targets import make_target

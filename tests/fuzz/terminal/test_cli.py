@@ -16,8 +16,8 @@ import pytest
 from waiting import PATIENCE_SECONDS
 
 import fuzz
+from fuzz.failures.corpus import shipped_traces
 from fuzz.protocol.trace import Trace, dumps
-from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import REFERENCE, make_target
 from fuzz.targets.bugs.known_bug import KnownBug
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS, planted_parts

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from comparing import write_changed
 
-from fuzz.sessions.compare import Before
+from fuzz.failures.compare import Before
 from fuzz.sessions.plan import Plan
 from fuzz.sessions.session_events import Started
 from fuzz.targets import NO_OPTIONS

@@ -15,13 +15,13 @@ import pytest
 from selenium.webdriver import Keys
 from waiting import wait_until
 
+from fuzz.failures.corpus import shipped_traces
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol.actions import CheckHeap
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import Trace, loads
 from fuzz.replay import Step, replay_steps
-from fuzz.sessions.corpus import shipped_traces
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.commands.cli import run_command_line

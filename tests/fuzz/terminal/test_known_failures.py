@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.failures.causes import cause_of
+from fuzz.nights import failure_history as history
+from fuzz.nights.failure_history import KnownFailure, Triaged
 from fuzz.protocol import trace as traces
-from fuzz.sessions import failure_history as history
 from fuzz.sessions import record
-from fuzz.sessions.causes import cause_of
-from fuzz.sessions.failure_history import KnownFailure, Triaged
 from fuzz.terminal.commands.cli import run_command_line
 
 TARGET = "reference+one-sample-per-object"

@@ -17,12 +17,12 @@ import pytest
 from made_records import failure, piece, record, timing, written
 
 from fuzz.failure import Failure
+from fuzz.failures.corpus import Origin, save_found, shipped_traces
+from fuzz.nights.failure_history import Triaged, add, now
+from fuzz.nights.night import COUNTED
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, AllocateString, CollectMinor, EnableSampling
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.sessions.corpus import Origin, save_found, shipped_traces
-from fuzz.sessions.failure_history import Triaged, add, now
-from fuzz.sessions.night import COUNTED
 from fuzz.sessions.record import Point, Timing
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.commands.cli import run_command_line

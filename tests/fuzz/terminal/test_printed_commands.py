@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.sessions import failure_history
+from fuzz.nights import failure_history
 from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT = range(3)

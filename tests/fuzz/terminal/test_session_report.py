@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from fuzz.failure import Failure
+from fuzz.failures.corpus import SavedFailure
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import (
     NAMES,
@@ -20,7 +21,6 @@ from fuzz.protocol.actions import (
     CollectMinor,
     EnableSampling,
 )
-from fuzz.sessions.corpus import SavedFailure
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.record import ACTIONS, WORKERS_DIED, SessionRecord, piece_of
 from fuzz.sessions.session_events import FailureFound, FailureReported, Finished, Progress

@@ -12,13 +12,13 @@ import attrs
 import pytest
 from made_records import failure, record, written
 
+from fuzz.nights import failure_history as history
+from fuzz.nights.failure_history import KnownFailure
+from fuzz.nights.material import read_material
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, CollectFull
 from fuzz.protocol.trace import Found, Header, Trace
-from fuzz.sessions import failure_history as history
 from fuzz.sessions import record as records
-from fuzz.sessions.failure_history import KnownFailure
-from fuzz.sessions.material import read_material
 from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)

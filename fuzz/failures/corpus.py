@@ -21,6 +21,9 @@ import attrs
 
 from fuzz.cancellation import Cancelled, after, cancelled_when
 from fuzz.failure import BROKE, FIXED, Failure
+from fuzz.failures.compare import Before, Pair, run_again
+from fuzz.failures.flaky import judged
+from fuzz.failures.reduce import SECONDS_MAX, Reducer
 from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
@@ -29,9 +32,6 @@ from fuzz.protocol.observation import MEMORY
 from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.replay import tries_for
-from fuzz.sessions.compare import Before, Pair, run_again
-from fuzz.sessions.flaky import judged
-from fuzz.sessions.reduce import SECONDS_MAX, Reducer
 from fuzz.targets import NO_OPTIONS, TargetOptions, is_program, make_target, registry
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.version import HYPOTHESIS, versions_for

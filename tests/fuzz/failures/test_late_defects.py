@@ -10,6 +10,8 @@ from night import rest_at_night
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.failure import BROKE, Failure
+from fuzz.failures.compare import Pair
+from fuzz.failures.comparing_engine import ComparingEngine
 from fuzz.protocol.actions import (
     Action,
     AllocateArray,
@@ -22,8 +24,6 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import SURVIVED, Observation
 from fuzz.protocol.target import FullTarget
-from fuzz.sessions.compare import Pair
-from fuzz.sessions.comparing_engine import ComparingEngine
 from fuzz.targets import make_target
 
 Defect = Callable[[Action, Observation], None]

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.failures.corpus import Origin, SavedFailure, reduce_saved, save_found
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import RunAtOnce
 from fuzz.protocol.target import contract_of
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.run import run_actions
-from fuzz.sessions.corpus import Origin, SavedFailure, reduce_saved, save_found
 from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.commands.cli import run_command_line
 

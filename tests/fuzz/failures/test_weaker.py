@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 import pytest
 
+from fuzz.failures.weaker import IS_WEAKER, why_weaker
 from fuzz.protocol.contract import AtOnce, Contract, Layout, OldSpace, Range, SamplingRule, Setting
 from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
-from fuzz.sessions.weaker import IS_WEAKER, why_weaker
 
 NEITHER_IS_WEAKER = {
     *("nursery_bytes", "boundary_bytes", "started_with", "batch", "version"),

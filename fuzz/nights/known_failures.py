@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime
 
+from fuzz.failures.causes import cause_of
+from fuzz.failures.corpus import SavedFailure
+from fuzz.nights import failure_history
+from fuzz.nights.failure_history import KnownFailure, Life
 from fuzz.plain import path_argument, shell_words
 from fuzz.problems import BadInputError
-from fuzz.sessions import failure_history
-from fuzz.sessions.causes import cause_of
-from fuzz.sessions.corpus import SavedFailure
-from fuzz.sessions.failure_history import KnownFailure, Life
 from fuzz.sessions.plan import Plan
 
 

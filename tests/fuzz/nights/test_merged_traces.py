@@ -11,11 +11,11 @@ import attrs
 import pytest
 from made_records import Data, failure, record, written
 
+from fuzz.nights.merge import merge
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, CollectFull, CollectMinor
 from fuzz.protocol.trace import Found, Header, Trace
 from fuzz.sessions import record as records
-from fuzz.sessions.merge import merge
 from fuzz.terminal.commands.cli import run_command_line
 
 INCONCLUSIVE = 3

@@ -11,14 +11,14 @@ from typing import Any
 
 import attrs
 
+from fuzz.failures.corpus import SavedFailure
 from fuzz.files import read_bytes
+from fuzz.nights.corpora import find_trace
+from fuzz.nights.merge import NO_TRACE
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.protocol.trace import Trace
 from fuzz.sessions import record as records
-from fuzz.sessions.corpora import find_trace
-from fuzz.sessions.corpus import SavedFailure
-from fuzz.sessions.merge import NO_TRACE
 from fuzz.sessions.record import SessionRecord
 
 

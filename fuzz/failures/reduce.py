@@ -23,15 +23,8 @@ import attrs
 from fuzz.cancellation import Cancelled, after, cancelled_when, checkpoint
 from fuzz.drawing.forecast import cost_of
 from fuzz.failure import Failure, Reaching
-from fuzz.protocol import actions as kinds
-from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action, EnableSampling
-from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
-from fuzz.protocol.observation import HANG
-from fuzz.protocol.target import Target, full
-from fuzz.protocol.trace import EarlierTrace
-from fuzz.replay import tries_for
-from fuzz.sessions.compare import run_again
-from fuzz.sessions.named_slots import (
+from fuzz.failures.compare import run_again
+from fuzz.failures.named_slots import (
     ContractChangedError,
     Named,
     name_slots,
@@ -39,6 +32,13 @@ from fuzz.sessions.named_slots import (
     tail_of,
     without,
 )
+from fuzz.protocol import actions as kinds
+from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action, EnableSampling
+from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
+from fuzz.protocol.observation import HANG
+from fuzz.protocol.target import Target, full
+from fuzz.protocol.trace import EarlierTrace
+from fuzz.replay import tries_for
 
 Found = TypeVar("Found", bound=Failure | Reaching)
 ATTEMPTS_MAX = 20_000

@@ -16,12 +16,8 @@ import attrs
 import pytest
 
 from fuzz.failure import FIXED, Failure
-from fuzz.protocol import trace as traces
-from fuzz.protocol.actions import NAMES, AllocateNode, CheckHeap, EnableSampling, Malloc
-from fuzz.protocol.trace import Trace
-from fuzz.run import run_actions
-from fuzz.sessions.compare import Before
-from fuzz.sessions.corpus import (
+from fuzz.failures.compare import Before
+from fuzz.failures.corpus import (
     Origin,
     SavedFailure,
     findings_like,
@@ -32,7 +28,11 @@ from fuzz.sessions.corpus import (
     shipped_traces,
     trace_of,
 )
-from fuzz.sessions.reduce import OUT_OF_TIME
+from fuzz.failures.reduce import OUT_OF_TIME
+from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import NAMES, AllocateNode, CheckHeap, EnableSampling, Malloc
+from fuzz.protocol.trace import Trace
+from fuzz.run import run_actions
 from fuzz.targets import NO_OPTIONS, make_target
 
 TARGET = "reference+one-sample-per-object"

@@ -12,14 +12,14 @@ import pytest
 from made_records import failure, record, written
 
 from fuzz.failure import Failure
+from fuzz.failures.corpus import SavedFailure
+from fuzz.nights import failure_history as history
+from fuzz.nights.failure_history import KnownFailure, Life, NightDone, Shown, Triaged
+from fuzz.nights.merge import merge
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import CollectFull
 from fuzz.protocol.trace import Header, Trace
-from fuzz.sessions import failure_history as history
-from fuzz.sessions.corpus import SavedFailure
-from fuzz.sessions.failure_history import KnownFailure, Life, NightDone, Shown, Triaged
-from fuzz.sessions.merge import merge
 from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN = 0

@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import TypeVar
 
 from fuzz.failure import Failure
+from fuzz.failures.corpus import SavedFailure
 from fuzz.protocol.actions import NAMES, Action, Realloc
-from fuzz.sessions.corpus import SavedFailure
 
 STEPS = 3
 """The last steps of a trace that belong to its cause."""

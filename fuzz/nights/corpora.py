@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from fuzz.failures.corpus import PARTIAL, RAW, SUFFIX, unpublished_in
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace
-from fuzz.sessions.corpus import PARTIAL, RAW, SUFFIX, unpublished_in
 from fuzz.sessions.record import BEYOND, is_inside
 
 OTHERS = "of-"

@@ -18,16 +18,11 @@ from typing import Any, Literal, Protocol, TypeAlias
 import attrs
 
 from fuzz.failure import BROKE
+from fuzz.failures.causes import Cause, cause_of
+from fuzz.failures.corpus import SavedFailure, findings_like, stem_of, unpublished_in
 from fuzz.files import write_text, writing
-from fuzz.protocol import lines as wire
-from fuzz.protocol import trace as traces
-from fuzz.protocol.actions import NAMES
-from fuzz.protocol.trace import Trace
-from fuzz.sessions import record as records
-from fuzz.sessions.causes import Cause, cause_of
-from fuzz.sessions.corpora import command_of, folder_of_other, unnamed_in
-from fuzz.sessions.corpus import SavedFailure, findings_like, stem_of, unpublished_in
-from fuzz.sessions.failure_history import (
+from fuzz.nights.corpora import command_of, folder_of_other, unnamed_in
+from fuzz.nights.failure_history import (
     FIXED,
     FLAKY,
     MUTED,
@@ -45,9 +40,14 @@ from fuzz.sessions.failure_history import (
     VersionBounds,
     text_of,
 )
-from fuzz.sessions.failure_states import state_after
-from fuzz.sessions.material import HuntedBugs, Material
-from fuzz.sessions.merge import merged_records
+from fuzz.nights.failure_states import state_after
+from fuzz.nights.material import HuntedBugs, Material
+from fuzz.nights.merge import merged_records
+from fuzz.protocol import lines as wire
+from fuzz.protocol import trace as traces
+from fuzz.protocol.actions import NAMES
+from fuzz.protocol.trace import Trace
+from fuzz.sessions import record as records
 from fuzz.sessions.plan import PlanKey
 from fuzz.sessions.record import SessionRecord, Timing
 

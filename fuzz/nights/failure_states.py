@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from fuzz.sessions.failure_history import (
+from fuzz.failures.flaky import MISSED_MAX
+from fuzz.nights.failure_history import (
     FIXED,
     FLAKY,
     NOT_LOOKED_FOR,
@@ -21,7 +22,6 @@ from fuzz.sessions.failure_history import (
     State,
     Triaged,
 )
-from fuzz.sessions.flaky import MISSED_MAX
 
 
 def state_after(life: Life, shown: Shown) -> State:

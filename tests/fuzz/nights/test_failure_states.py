@@ -6,9 +6,9 @@ import attrs
 import pytest
 
 from fuzz.failure import Failure
-from fuzz.sessions.corpus import SavedFailure
-from fuzz.sessions.failure_history import KnownFailure, Life, Shown, Triaged
-from fuzz.sessions.failure_states import state_after
+from fuzz.failures.corpus import SavedFailure
+from fuzz.nights.failure_history import KnownFailure, Life, Shown, Triaged
+from fuzz.nights.failure_states import state_after
 
 WRONG = Failure("heap", "graph", "collect_full", "different", "1", "2", "made up")
 KNOWN = KnownFailure("process", "mine", (), SavedFailure(WRONG, None, 3, 9, 0, reproduced=True))

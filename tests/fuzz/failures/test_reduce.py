@@ -11,6 +11,7 @@ from fuzz.cancellation import Cancelled
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Failure
+from fuzz.failures.reduce import STEPS_MAX, Reducer, reduce_failure
 from fuzz.mutator.objects import ShadowObject
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol.actions import (
@@ -37,7 +38,6 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.run import run_actions
-from fuzz.sessions.reduce import STEPS_MAX, Reducer, reduce_failure
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 
@@ -465,7 +465,7 @@ def test_where_each_candidate_starts_a_program_fewer_are_run(
     target = full(Planted(lambda planted: isinstance(planted.last, Free)))
     failure = failure_of(target, *[AllocateNode(1)] * 6, Free(0))
     target.starts_afresh = True
-    monkeypatch.setattr("fuzz.sessions.reduce.START_STEPS", STEPS_MAX // 3)
+    monkeypatch.setattr("fuzz.failures.reduce.START_STEPS", STEPS_MAX // 3)
     reducer = Reducer(target, failure)
     with pytest.raises(Cancelled):
         reducer.reduce()
@@ -479,7 +479,7 @@ def test_a_search_ends_when_several_candidates_in_a_row_do_not_help(
     failure = failure_of(target, *[AllocateNode(1)] * 6, Free(0))
     whole, idle = Reducer(target, failure), Reducer(target, failure)
     whole.reduce()
-    monkeypatch.setattr("fuzz.sessions.reduce.IDLE_ATTEMPTS_MAX", 1)
+    monkeypatch.setattr("fuzz.failures.reduce.IDLE_ATTEMPTS_MAX", 1)
     idle.reduce_until(lambda: False)
     assert idle.attempts < whole.attempts
     assert idle.ended_early == ""

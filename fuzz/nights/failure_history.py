@@ -18,11 +18,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import attrs
 
+from fuzz.failures.causes import Cause
+from fuzz.failures.corpus import SavedFailure
 from fuzz.files import alone_in, read_bytes, write_text, writing
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
-from fuzz.sessions.causes import Cause
-from fuzz.sessions.corpus import SavedFailure
 
 NAME = "failures.history"
 VERSION = 1

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from fuzz.failures.compare import contract_changes
 from fuzz.protocol.contract import Contract, Range, Setting
-from fuzz.sessions.compare import contract_changes
 
 Judged = Callable[[Any, Any], bool]
 """Whether the second value promises less than the first."""

@@ -34,15 +34,15 @@ from made_records import Data, failure, piece, record, timing, written
 from night import fresh
 from nights_model import Defect, Expected, Look, Mutes, Truth, news_of, state_of, statuses_of
 
+from fuzz.nights import failure_history
+from fuzz.nights.failure_history import FailureHistory, KnownFailure, Triaged
+from fuzz.nights.material import read_material
+from fuzz.nights.merge import merge
+from fuzz.nights.night import Night, NightFailure, Replayed, sum_up
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, CheckHeap, CollectFull
 from fuzz.protocol.trace import Header, Trace
-from fuzz.sessions import failure_history
-from fuzz.sessions.failure_history import FailureHistory, KnownFailure, Triaged
-from fuzz.sessions.material import read_material
-from fuzz.sessions.merge import merge
-from fuzz.sessions.night import Night, NightFailure, Replayed, sum_up
 from fuzz.terminal import night_summary
 from fuzz.terminal.commands.nights import code_of_night
 from fuzz.terminal.explain_page import Page

@@ -10,14 +10,14 @@ import attrs
 import pytest
 from made_records import Data, failure, piece, record, timing, written
 
+from fuzz.failures.corpus import shipped_folder, shipped_traces, stem_of
+from fuzz.nights.failure_history import FailureHistory, KnownFailure, Triaged
+from fuzz.nights.material import read_material
+from fuzz.nights.night import Night, NightCause, Replay, Replayed, sum_up
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import AllocateNode, CheckHeap, CollectFull
 from fuzz.protocol.trace import Header, Trace
-from fuzz.sessions.corpus import shipped_folder, shipped_traces, stem_of
-from fuzz.sessions.failure_history import FailureHistory, KnownFailure, Triaged
-from fuzz.sessions.material import read_material
-from fuzz.sessions.night import Night, NightCause, Replay, Replayed, sum_up
 
 VERSION = "0.1.0"
 WEAKREF = "weakref-to-pinned-cleared-heap-ca04307c.jsonl"

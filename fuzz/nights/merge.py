@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 import attrs
 
+from fuzz.failures.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX, SavedFailure
 from fuzz.files import read_bytes, writing
+from fuzz.nights import failure_history
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES
-from fuzz.sessions import failure_history, record
-from fuzz.sessions.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX, SavedFailure
+from fuzz.sessions import record
 from fuzz.sessions.plan import PlanKey, SessionTotals
 from fuzz.sessions.record import (
     ACTIONS,

@@ -12,6 +12,16 @@ from comparing import Changed
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.failure import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure
+from fuzz.failures.compare import (
+    Pair,
+    contract_changes,
+    counted_as,
+    counted_by_verdict,
+    differences,
+    name_of_verdict,
+)
+from fuzz.failures.comparing_engine import ComparingEngine
+from fuzz.failures.reduce import reduce_failure
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.protocol.actions import (
     Action,
@@ -28,16 +38,6 @@ from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, Promise
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.run import Run, run_actions, run_through
-from fuzz.sessions.compare import (
-    Pair,
-    contract_changes,
-    counted_as,
-    counted_by_verdict,
-    differences,
-    name_of_verdict,
-)
-from fuzz.sessions.comparing_engine import ComparingEngine
-from fuzz.sessions.reduce import reduce_failure
 from fuzz.targets import TargetOptions, make_target
 
 BUG, OTHER_BUG = "one-sample-per-object", "sample-on-equality"

@@ -23,6 +23,7 @@ from typing_extensions import override
 from fuzz import run as runs
 from fuzz.descriptions import describe_value
 from fuzz.failure import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure, Reaching
+from fuzz.failures.wrong_answers import wrong_answers
 from fuzz.oracles import RerunOracle
 from fuzz.oracles.excluded import excluded_for, field_of
 from fuzz.oracles.oracle import unpromised
@@ -33,7 +34,6 @@ from fuzz.protocol.observation import FIELDS, Observation
 from fuzz.protocol.target import FullTarget, Target, contract_of, full
 from fuzz.protocol.trace import VERSION, EarlierTrace, Header, Trace
 from fuzz.run import Run, run_through
-from fuzz.sessions.wrong_answers import wrong_answers
 from fuzz.targets import TargetOptions, make_target
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ import attrs
 from fuzz import run as runs
 from fuzz.cancellation import Cancelled, cancelled_when
 from fuzz.failure import BROKE, STILL_FAILS, UNCLEAR, Failure
+from fuzz.failures.compare import Pair
+from fuzz.failures.wrong_answers import wrong_answers
 from fuzz.oracles.excluded import excluded_for
 from fuzz.protocol.target import Target
-from fuzz.sessions.compare import Pair
-from fuzz.sessions.wrong_answers import wrong_answers
 
 RUNS_MAX = 200
 """Runs on each target at most."""

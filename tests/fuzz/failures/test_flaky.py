@@ -12,10 +12,10 @@ import pytest
 from comparing import Changed, flaky, write_changed
 
 from fuzz.failure import BROKE, FIXED, STILL_FAILS, UNCLEAR, Failure
+from fuzz.failures.compare import Pair
+from fuzz.failures.flaky import judged
 from fuzz.protocol.actions import AllocateArray
 from fuzz.run import run_actions
-from fuzz.sessions.compare import Pair
-from fuzz.sessions.flaky import judged
 from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH = 0, 1

@@ -10,8 +10,8 @@ from fuzz.drawing.situation import Choices
 from fuzz.engines.engine import reruns
 from fuzz.engines.random import Judge, RandomEngine
 from fuzz.failure import Failure
+from fuzz.failures.compare import Pair, differences
 from fuzz.run import Run
-from fuzz.sessions.compare import Pair, differences
 
 
 class ComparingEngine(RandomEngine):
