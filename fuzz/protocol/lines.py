@@ -333,21 +333,9 @@ def observation_from_data(data: object) -> Observation:
     return observation
 
 
-HOW_TO_CONVERT = "convert it with: python -m fuzz.protocol.version_1 FILE"
-"""The end of a message about version 1."""
-
-
 def contract_from_data(data: object) -> Contract:
     """A contract. Raises ValueError saying what is wrong with it."""
-    try:
-        contract = structured(as_object(data), Contract)
-    except ValueError:
-        from fuzz.protocol.version_1 import keys_of_version_1  # Few contracts are wrong.
-
-        if old := keys_of_version_1(data):
-            keys = ", ".join(old)
-            raise ValueError(f"only version 1 has {keys}; {HOW_TO_CONVERT}") from None
-        raise
+    contract = structured(as_object(data), Contract)
     check_contract(contract)
     return contract
 

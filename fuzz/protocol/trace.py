@@ -95,8 +95,6 @@ def header_from_data(data: object) -> Header:
     """The header of a trace. Raises ValueError saying what is wrong with it."""
     if not isinstance(data, dict) or "gcfuzz" not in data:
         raise ValueError('the first line must be a header, {"gcfuzz": 2, "target": …}')
-    if data["gcfuzz"] == 1:
-        raise ValueError(f"version 1 is not read any more; {wire.HOW_TO_CONVERT}")
     if data["gcfuzz"] != VERSION:
         version = wire.quoted(data["gcfuzz"])
         raise ValueError(f"version {version} is unknown; this gcfuzz reads version {VERSION}")

@@ -43,7 +43,7 @@ RIGHT: list[tuple[str, dict[str, Any]]] = [
     ("Observation", {}),
 ]
 UNREADABLE: dict[str, tuple[str, dict[str, Any]]] = {
-    "version 1 is not read": ("Header", {"gcfuzz": 1, "target": "mine"}),
+    "version 1 is unknown": ("Header", {"gcfuzz": 1, "target": "mine"}),
     "must be a header": ("Header", {"target": "mine"}),
     "unknown key settings": ("Header", {"gcfuzz": 2, "target": "mine", "settings": {}}),
     "threads'] must be": ("Header", {"gcfuzz": 2, "target": "mine", "config": {"threads": "2"}}),
