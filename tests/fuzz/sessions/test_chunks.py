@@ -214,11 +214,11 @@ def test_a_program_that_crashes_in_every_tenth_trace_kills_no_worker(tmp_path: P
     program.write_text(CRASHING)
     events: list[Event] = []
     options = TargetOptions((sys.executable, str(program)))
-    plan = Plan("process", "random", 1, 2, tmp_path, actions=2100, options=options)
+    plan = Plan("process", "random", 1, 2, tmp_path, actions=700, options=options)
     finished = Session(plan.under_contract(), [events.append]).run()
     assert not [event for event in events if isinstance(event, WorkerDied)]
     assert finished.is_done
-    assert finished.record.totals.actions == 2100
+    assert finished.record.totals.actions == 700
     assert {saved.failure.field for saved in finished.failures} == {"error"}
 
 

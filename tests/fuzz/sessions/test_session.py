@@ -386,7 +386,7 @@ def test_failures_that_cannot_be_saved_are_printed_and_the_session_fails(
 
 def test_sessions_may_share_a_corpus(start: Start) -> None:
     sessions = [
-        start("--actions", "6000", "--seed", str(1 + number // 2), "--target", ORDERS[number % 2])
+        start("--actions", "3000", "--seed", str(1 + number // 2), "--target", ORDERS[number % 2])
         for number in range(4)
     ]
     assert {session.end() for session in sessions} == {MISMATCH}
@@ -396,7 +396,7 @@ def test_sessions_may_share_a_corpus(start: Start) -> None:
 
 
 def test_a_session_leaves_only_the_traces_that_it_reports(start: Start) -> None:
-    session = start("--actions", "6000", "--workers", "2", "--target", ORDERS[0])
+    session = start("--actions", "3000", "--workers", "2", "--target", ORDERS[0])
     assert session.end() == MISMATCH
     reported = {each["path"] for each in session.summary["failures"]}
     assert {*contents_of(session.folder / "corpus")} == reported
