@@ -27,6 +27,7 @@ Drawn = Literal[
     "gperftools",
     "hotspot",
     "ocaml",
+    "ocaml_5_3",
     "ddtrace",
     "go",
     "go_1_19",

@@ -55,7 +55,7 @@ ZERO_IS_EVERY = ("hotspot", "random", "unstated")
 """Distances for which a period of 0 means that each allocation is sampled."""
 ZERO_FOR_ONE = ("dotnet", "dotnet_document", "tcmalloc", "go", "go_1_19")
 """Distances that may be 0 for a period of 1: an allocation could take any number of samples."""
-UNIT_BYTES = {"ocaml": 8}
+UNIT_BYTES = {"ocaml": 8, "ocaml_5_3": 8}
 """Distances that are drawn in words, which periods must be multiples of."""
 SAMPLES = Limits(0, 2**20)
 """How many distances may be drawn for one object. More would take seconds."""

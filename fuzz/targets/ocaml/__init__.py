@@ -1,4 +1,4 @@
-"""The target `ocaml`: Memprof of a stock OCaml 4.13. gcfuzz predicts each of its samples.
+"""The target `ocaml`: Memprof of a stock OCaml. gcfuzz predicts each of its samples.
 
 The mutator is a program in OCaml that is compiled when the target starts. The driver sends it
 questions through a pipe. Start reading with `driver`.
@@ -9,9 +9,11 @@ from fuzz.targets.registration import PathOption, Program, lazily
 OCAML = Program(
     name="ocaml",
     chunk_actions=16_384,
-    description="Memprof of a stock OCaml 4.13",
+    description="Memprof of a stock OCaml 4.13 or 5.3",
     options=(PathOption("ocaml", "The ocamlopt of ocaml.  [default: on PATH]"),),
     command=lazily("fuzz.targets.ocaml.find:driver_command"),
 )
-FINALIZERS = OCAML.variant("-finalizers", "Gc.finalise, Weak and Ephemeron of a stock OCaml 4.13")
+FINALIZERS = OCAML.variant(
+    "-finalizers", "Gc.finalise, Weak and Ephemeron of a stock OCaml 4.13 or 5.3"
+)
 TARGETS = (OCAML, FINALIZERS)

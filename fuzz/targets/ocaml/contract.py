@@ -1,12 +1,25 @@
-"""What Memprof of OCaml 4.13 does."""
+"""What Memprof of OCaml 4.13 and 5.3 does."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule, Setting
+from fuzz.protocol.contract import (
+    Contract,
+    Distances,
+    KindLayout,
+    Layout,
+    Range,
+    SamplingRule,
+    Setting,
+)
 from fuzz.protocol.counting import Streams
 
+DISTANCES: Mapping[str, Distances] = {"4.13": "ocaml", "5.3": "ocaml_5_3"}
+"""How each known version draws."""
+SURVIVOR_BYTES: Mapping[str, int | None] = {"4.13": None, "5.3": 0}
+"""Of the finalizers' contract. In OCaml 5 a minor collection keeps what a new weak pointer refers
+to (oldify_mopup in minor_gc.c). weak.mli says only that the collector "may erase" it."""
 WORD_BYTES = 8
 LAYOUT = Layout(
     kinds={
@@ -27,6 +40,11 @@ SETTINGS = (
 """Memprof's generator has one fixed seed: `sampler_seed` batches of its numbers are skipped."""
 
 
+def release_of(version: str) -> str:
+    """The first two numbers of a version, such as 5.3 of 5.3.0."""
+    return ".".join(version.split(".")[:2])
+
+
 def contract(version: str, actions: tuple[str, ...], chosen: Mapping[str, int]) -> Contract:
     """The contract under these settings."""
     return Contract(
@@ -43,7 +61,7 @@ def contract(version: str, actions: tuple[str, ...], chosen: Mapping[str, int]) 
                 postponed=("string", "array"), renewed_by=("collections", "callbacks")
             ),
             disabling=("drop",),
-            distances="ocaml",
+            distances=DISTANCES[release_of(version)],
             seeds=(chosen["sampler_seed"],),
         ),
         settings=SETTINGS,

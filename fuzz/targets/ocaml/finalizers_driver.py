@@ -1,4 +1,4 @@
-"""The driver of `ocaml-finalizers`: finalisers, weak pointers and ephemerons of a stock OCaml 4.13.
+"""The driver of `ocaml-finalizers`: finalisers, weak pointers and ephemerons of a stock OCaml.
 
 `python -m fuzz.targets.ocaml.finalizers_driver NAME PROGRAM VERSION`. A finaliser puts its value
 into a queue of the mutator, so that the runtime itself decides when it is called. One that was
@@ -15,7 +15,7 @@ import attrs
 from fuzz.protocol import actions
 from fuzz.protocol.contract import NO_SAMPLING, Contract, KindLayout
 from fuzz.protocol.finalizers import Finalizers
-from fuzz.targets.ocaml.contract import LAYOUT, WORD_BYTES
+from fuzz.targets.ocaml.contract import LAYOUT, SURVIVOR_BYTES, WORD_BYTES, release_of
 from fuzz.targets.ocaml.driver import OcamlDriver, halves, joined
 from fuzz.targets.process.driver import CarryOut
 
@@ -55,6 +55,7 @@ class OcamlFinalizersDriver(OcamlDriver):
             layout=attrs.evolve(contract.layout, kinds=kinds, object_bytes_max=YOUNG_BYTES_MAX),
             observes=("minors", "size", "value", "alive", "graph", "finalized", "contents"),
             sampling=NO_SAMPLING,
+            survivor_bytes=SURVIVOR_BYTES[release_of(self._version)],
             finalizers=PROMISE,
         )
 

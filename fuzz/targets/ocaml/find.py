@@ -6,17 +6,17 @@ import shutil
 from pathlib import Path
 
 from fuzz.problems import BadInputError
+from fuzz.targets.ocaml.contract import DISTANCES, release_of
 from fuzz.targets.options import TargetOptions
 from fuzz.targets.process.user_programs import compiled, kept_program, output_of
 from fuzz.targets.registration import python_driver
 
 COMPILER = "ocamlopt"
-VERSION = "4.13"
-"""The version whose sampler is known."""
 VERSION_CHARACTERS = 20
 """The length at which a message cuts the output of another program."""
 SOURCES = (Path(__file__).with_name("nursery.c"), Path(__file__).with_name("mutator.ml"))
-HOW_TO_INSTALL = f"apt install ocaml, where that is {VERSION}, or name its ocamlopt with --ocaml"
+NAME_KNOWN = f"name an ocamlopt of OCaml {' or '.join(DISTANCES)} with --ocaml"
+HOW_TO_INSTALL = f"apt install ocaml, or {NAME_KNOWN}"
 
 
 def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
@@ -34,8 +34,8 @@ def find_compiler(compiler: Path | None) -> tuple[str, str]:
         raise BadInputError(f"the target ocaml needs OCaml, and {named}: {HOW_TO_INSTALL}")
     found = str(Path(found).resolve())
     version = output_of([found, "-version"])[:VERSION_CHARACTERS]
-    if not version.startswith(f"{VERSION}."):
-        raise BadInputError(f"{found} is OCaml {version}: {HOW_TO_INSTALL}")
+    if release_of(version) not in DISTANCES:
+        raise BadInputError(f"{found}: the sampler of OCaml {version!r} is not known; {NAME_KNOWN}")
     return found, version
 
 
@@ -47,7 +47,9 @@ def made_program(compiler: Path | None) -> tuple[str, str]:
         # The compiler writes beside a source and into the current folder.
         sources = [Path(shutil.copy(source, folder)).name for source in SOURCES]
         made = folder / "mutator"
-        return compiled(made, [found, "unix.cmxa", *sources, "-o", made.name], folder)
+        # OCaml 4 has no such folder, and ignores it.
+        words = [found, "-I", "+unix", "unix.cmxa", *sources, "-o", made.name]
+        return compiled(made, words, folder)
 
     parts = (found, version, *(source.read_bytes() for source in SOURCES))
     return str(kept_program(parts, make)), version

@@ -19,7 +19,7 @@ type obj =
     }
   | Array of { mutable row : int }  (* The references follow. *)
   | Weakref of { mutable row : int; target : obj Weak.t }
-  | Ephemeron of { mutable row : int; pair : (obj, obj) Ephemeron.K1.t }
+  | Ephemeron of { mutable row : int; pair : Obj.Ephemeron.t }
 
 (* Strings are none of these. They have the row in their first word. *)
 let node_tag = 0
@@ -34,7 +34,7 @@ external of_bytes : Bytes.t -> obj = "%identity"
 external get : Bytes.t -> int -> int64 = "%caml_bytes_get64"
 external set : Bytes.t -> int -> int64 -> unit = "%caml_bytes_set64"
 external collections : unit -> int = "gcfuzz_collections" [@@noalloc]
-external make_room : int -> unit = "gcfuzz_make_room"
+external make_room : int -> bool -> unit = "gcfuzz_make_room"
 external fill : unit -> unit = "gcfuzz_fill"
 external next_trace : unit -> unit = "gcfuzz_next_trace"
 
@@ -86,7 +86,8 @@ let disable () =
 let enable period_words =
   disable ();
   is_on := true;
-  Gc.Memprof.start ~sampling_rate:(1. /. float_of_int period_words) ~callstack_size:0 tracker
+  (* OCaml 5 returns the profile. *)
+  ignore (Gc.Memprof.start ~sampling_rate:(1. /. float_of_int period_words) ~callstack_size:0 tracker)
 
 let keep found =
   roots.(!root_count) <- found;
@@ -114,13 +115,13 @@ let set_row found row =
 
 (* A block that the runtime allocates, of these words with its header. *)
 let make_runtime kind words =
-  if words <= young_words_max then make_room words;
+  if words <= young_words_max then make_room words true;
   (if kind = array_tag then keep_new (block array_tag (words - 1))
    else
      let made = of_bytes (Bytes.create (8 * (words - 2))) in
      set_row made 0;
      keep_new made);
-  if words > young_words_max then make_room 0
+  if words > young_words_max then make_room 0 true
 
 (* A node's number, or a length: the lower 32 bits, then the others. *)
 let put_number found =
@@ -256,10 +257,11 @@ let allocate_weakref found =
   Weak.set target 0 (Some found);
   keep_new (Weakref { row = 0; target })
 
+(* What Ephemeron.K1 is made of, whose own functions differ between OCaml 4.13 and 5. *)
 let allocate_ephemeron key value =
-  let pair = Ephemeron.K1.create () in
-  Ephemeron.K1.set_key pair key;
-  Ephemeron.K1.set_data pair value;
+  let pair = Obj.Ephemeron.create 1 in
+  Obj.Ephemeron.set_key pair 0 (Obj.repr key);
+  Obj.Ephemeron.set_data pair (Obj.repr value);
   keep_new (Ephemeron { row = 0; pair })
 
 (* The value is unreachable for the last time, so there is nothing to keep. *)
@@ -268,7 +270,7 @@ let register_last number found = Gc.finalise_last (fun () -> add pending number 
 let perform () =
   match number 0 with
   | 0 ->
-      make_room node_words;
+      make_room node_words false;
       keep_new (Node { row = 0; low = number 1; high = number 2; left = Null; right = Null })
   | 1 ->
       make_runtime Obj.string_tag (number 1 + 3);
@@ -323,7 +325,8 @@ let perform () =
       | _ -> raise Not_found)
   | 21 -> (
       match root (number 1) with
-      | Ephemeron { pair; _ } -> Option.iter put_number (Ephemeron.K1.get_data pair)
+      | Ephemeron { pair; _ } ->
+          Option.iter (fun found -> put_number (Obj.obj found)) (Obj.Ephemeron.get_data pair)
       | _ -> raise Not_found)
   | 22 -> register_last (number 1) (root (!root_count - 1))
   | 23 -> walk put_sum

@@ -2,13 +2,27 @@
 
 #define CAML_INTERNALS
 #define CAML_NAME_SPACE
+#include <caml/domain.h>
 #include <caml/memory.h>
 #include <caml/minor_gc.h>
+#include <caml/signals.h>
+#include <caml/version.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#if OCAML_VERSION >= 50000
+#define COLLECTIONS atomic_load(&caml_minor_collections_count)
+#define REFERENCES (&Caml_state->minor_tables->major_ref)
+/* OCaml 5 collects before a postponed callback if fewer words are left. (caml_poll_gc_work) */
+#define POSTPONED_WORDS Max_young_whsize
+#else
+#define COLLECTIONS Caml_state->stat_minor_collections
+#define REFERENCES (Caml_state->ref_table)
+#define POSTPONED_WORDS 0
+#endif
 
 #define CALLBACK_WORDS 5
 #define END_OF_INPUT 1
@@ -30,6 +44,10 @@ value gcfuzz_next_trace(value unit)
     pid_t child = fork();
     if (child == 0) {
       end_with(parent);
+#if OCAML_VERSION >= 50000
+      /* The runtime's lock belongs to the parent's thread, and the first collection would abort. */
+      caml_atfork_hook();
+#endif
       return Val_unit;
     }
     waitpid(child, &status, 0);
@@ -42,25 +60,45 @@ value gcfuzz_next_trace(value unit)
 
 value gcfuzz_collections(value unit)
 {
-  return Val_long(Caml_state->stat_minor_collections);
+  return Val_long(COLLECTIONS);
+}
+
+/* Do what is due when the minor heap is used, or, in OCaml 5, half of it: that is a slice of the
+   major collection. */
+static void collect_early(void)
+{
+#if OCAML_VERSION >= 50000
+  if (Caml_state->young_trigger > Caml_state->young_start) {
+    Caml_state->young_trigger = Caml_state->young_start;
+    caml_request_major_slice(0);
+    caml_handle_gc_interrupt();
+    return;
+  }
+#endif
+  caml_minor_collection();
 }
 
 /* Make room for a block of these words and its callback. A collection during a callback would not
-   renew Memprof's distance, and a full table would cause a collection after the allocation. */
-value gcfuzz_make_room(value words)
+   renew Memprof's distance, one before a postponed callback would come after the block, and so
+   would one because of a full table. */
+value gcfuzz_make_room(value words, value is_postponed)
 {
   intnat left = Caml_state->young_ptr - Caml_state->young_trigger - Long_val(words);
-  struct caml_ref_table *table = Caml_state->ref_table;
-  int is_full = table->base != NULL && table->limit - table->ptr < 2;
-  if ((left >= 0 && left < CALLBACK_WORDS) || is_full)
+  intnat needed = CALLBACK_WORDS + (Bool_val(is_postponed) ? POSTPONED_WORDS : 0);
+  struct caml_ref_table *table = REFERENCES;
+  if (table->base != NULL && table->limit - table->ptr < 2)
     caml_minor_collection();
+  else if (left >= 0 && left < needed)
+    collect_early();
   return Val_unit;
 }
 
-/* Put a word into an empty minor heap, which OCaml would not collect. */
+/* Put a word into an empty minor heap, which OCaml 4 would not collect. */
 value gcfuzz_fill(value unit)
 {
+#if OCAML_VERSION < 50000
   if (Caml_state->young_ptr == Caml_state->young_alloc_end)
     Hd_hp(--Caml_state->young_ptr) = Make_header(0, 0, Caml_white);
+#endif
   return Val_unit;
 }

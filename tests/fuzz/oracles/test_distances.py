@@ -19,6 +19,7 @@ from fuzz.oracles.counting.distances.gperftools import Gperftools
 from fuzz.oracles.counting.distances.hotspot import Hotspot
 from fuzz.oracles.counting.distances.jemalloc import Jemalloc
 from fuzz.oracles.counting.distances.ocaml import Ocaml
+from fuzz.oracles.counting.distances.ocaml_5_3 import OcamlDomain
 from fuzz.oracles.counting.distances.tcmalloc import Tcmalloc
 from fuzz.oracles.counting.distances.v8 import PLACE_BITS, V8
 from fuzz.oracles.counting.distances.v8_14_6 import V8Sum
@@ -223,6 +224,32 @@ def test_ocaml_forgets_what_is_left_when_sampling_begins() -> None:
     assert drawn_in_words(distances, 16) == [*OCAML_SECOND]
 
 
+OCAML_5_3_FIRST = (10, 75, 44, 12, 156, 1, 84, 65, 150, 103, 33, 96, 63, 20, 46, 41)
+OCAML_5_3_SECOND = (33, 2, 41, 179, 78, 329, 14, 16, 651, 112, 75, 52, 21, 272, 297, 107)
+"""The same of OCaml 5.3's memprof.c, for its first domain."""
+
+
+def test_ocaml_5_3_seeds_by_the_domain() -> None:
+    distances = drawn_in_words(OcamlDomain(0), 64 + 16)
+    assert (*distances[:16], *distances[64:]) == OCAML_5_3_FIRST + OCAML_5_3_SECOND
+
+
+def test_ocaml_5_3_adds_the_constant_first() -> None:
+    """The 1,382nd number is the first for which the order matters, for a rate of 1/16."""
+    drawn_bytes = drawn(OcamlDomain(0), 128, 1382)
+    assert drawn_bytes[-1] == 6 * 8
+
+
+@pytest.mark.parametrize(("count", "dropped"), [(62, 0), (64, 64)])
+def test_the_end_of_sampling_draws_in_ocaml_5_3(count: int, dropped: int) -> None:
+    """It begins a batch if the last one is used up, and the next start drops that one."""
+    distances = OcamlDomain(0)
+    distances.restart()
+    drawn(distances, 800, count)
+    distances.restart()
+    assert distances.draw(800) == drawn(OcamlDomain(0), 800, 64 + dropped + 1)[-1]
+
+
 @pytest.mark.parametrize("name", ["geometric", "ocaml"])
 def test_a_number_that_is_used_for_something_else_draws_no_distance(name: str) -> None:
     every, second = (generator_of(name, 7) for _ in range(2))
@@ -288,6 +315,7 @@ def test_the_shortest_period_draws_a_number_all_the_same(name: str, period_bytes
         ("jemalloc", PERIOD),
         ("geometric", PERIOD),
         ("ocaml", PERIOD),
+        ("ocaml_5_3", PERIOD),
         ("dotnet", PERIOD - 0.5),
         ("dotnet_document", PERIOD - 1),
         ("gperftools", PERIOD - 0.5),
@@ -306,7 +334,7 @@ def test_the_mean_of_the_distances_is_the_period(name: str, mean: float) -> None
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_as_many_distances_are_short_as_chance_lets_expect(name: str) -> None:
-    period_bytes = 8 * PERIOD if name == "ocaml" else PERIOD
+    period_bytes = 8 * PERIOD if name in ("ocaml", "ocaml_5_3") else PERIOD
     drawn_bytes = drawn(generator_of(name, 7), period_bytes, DRAWS)
     short = sum(distance < period_bytes // 8 for distance in drawn_bytes)
     chance = 1 - math.exp(-1 / 8)

@@ -316,6 +316,11 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         "tcmalloc with a period of 1 needs samples_per_allocation one, not all",
     ),
     (STREAMS, {"period_bytes": Range(12, 120, 4)}, "distances is ocaml: period_bytes must be mult"),
+    (
+        STREAMS,
+        {"period_bytes": Range(12, 120, 4), "distances": "ocaml_5_3"},
+        "distances is ocaml_5_3: period_bytes must be multiples of 8",
+    ),
     # What would take too long, or could not be counted.
     (
         BLOCKS,

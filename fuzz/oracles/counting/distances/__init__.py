@@ -15,6 +15,7 @@ from fuzz.oracles.counting.distances.gperftools import Gperftools
 from fuzz.oracles.counting.distances.hotspot import Hotspot
 from fuzz.oracles.counting.distances.jemalloc import Jemalloc
 from fuzz.oracles.counting.distances.ocaml import Ocaml
+from fuzz.oracles.counting.distances.ocaml_5_3 import OcamlDomain
 from fuzz.oracles.counting.distances.period import Period
 from fuzz.oracles.counting.distances.tcmalloc import Tcmalloc
 from fuzz.oracles.counting.distances.v8 import V8
@@ -29,6 +30,7 @@ GENERATORS: dict[str, type[Generator]] = {
     "gperftools": Gperftools,
     "hotspot": Hotspot,
     "ocaml": Ocaml,
+    "ocaml_5_3": OcamlDomain,
     "ddtrace": Ddtrace,
     "go": Go,
     "go_1_19": GoWide,

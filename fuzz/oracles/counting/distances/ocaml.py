@@ -2,6 +2,7 @@
 
 import math
 from array import array
+from typing import ClassVar
 
 from fuzz.oracles.counting.distances.generator import (
     SPLITMIX64_STEP,
@@ -15,7 +16,7 @@ LANES = 64
 _CELL = array("f", [0])
 
 
-def _single(number: float) -> float:
+def single(number: float) -> float:
     """The nearest number of single precision."""
     _CELL[0] = number
     return _CELL[0]
@@ -24,14 +25,15 @@ def _single(number: float) -> float:
 class Numbers:
     """The numbers of all batches up to the last one that a trace has drawn, and their logarithms.
 
-    All traces draw from the same sequence, so each number is computed once.
+    All traces draw from the same sequence, so each number is computed once. splitmix64 starts from
+    the `state`.
     """
 
-    _FACTORS = tuple(map(_single, (2.104659476859, -0.720478916626, 0.107132064797)))
-    _CONSTANT, _LN_2 = map(_single, (-111.701724334061, 0.6931471805))
+    _FACTORS = tuple(map(single, (2.104659476859, -0.720478916626, 0.107132064797)))
+    CONSTANT, _LN_2 = map(single, (-111.701724334061, 0.6931471805))
 
-    def __init__(self) -> None:
-        states = (42 + index * SPLITMIX64_STEP for index in range(1, 2 * LANES + 1))
+    def __init__(self, state: int) -> None:
+        states = (state + index * SPLITMIX64_STEP for index in range(1, 2 * LANES + 1))
         numbers = [splitmix64(state % 2**64) for state in states]
         pairs = zip(numbers[::2], numbers[1::2], strict=True)
         self._lanes = [(a % 2**32, a >> 32, b % 2**32, b >> 32) for a, b in pairs]
@@ -47,15 +49,15 @@ class Numbers:
 
     def _logarithm(self, number: int) -> float:
         """The polynomial. Each step is rounded to single precision."""
-        fraction, exponent = math.frexp(_single(_single(number) + 0.5))
+        fraction, exponent = math.frexp(single(single(number) + 0.5))
         first, second, third = self._FACTORS
         x = 2 * fraction
-        middle = _single(first + _single(x * _single(second + _single(x * third))))
-        power = _single(self._CONSTANT + _single(self._LN_2 * (exponent + 126)))
-        return _single(_single(x * middle) + power)
+        middle = single(first + single(x * single(second + single(x * third))))
+        return self._sum(single(x * middle), single(self._LN_2 * (exponent + 126)))
 
-
-SEQUENCE = Numbers()
+    def _sum(self, polynomial: float, power: float) -> float:
+        """With the constant. The order of the additions differs between versions of OCaml."""
+        return single(polynomial + single(self.CONSTANT + power))
 
 
 class Ocaml(Generator):
@@ -67,6 +69,8 @@ class Ocaml(Generator):
     before.
     """
 
+    SEQUENCE: ClassVar = Numbers(42)
+
     def __init__(self, seed: int) -> None:
         self._drawn = seed * LANES
         self._period_bytes, self._inverse = WORD_BYTES, 0.0
@@ -77,9 +81,9 @@ class Ocaml(Generator):
     def number(self) -> int:
         drawn = self._drawn
         self._drawn += 1
-        if drawn >= len(SEQUENCE.numbers):
-            SEQUENCE.extend(self._drawn)
-        return SEQUENCE.numbers[drawn]
+        if drawn >= len(self.SEQUENCE.numbers):
+            self.SEQUENCE.extend(self._drawn)
+        return self.SEQUENCE.numbers[drawn]
 
     def draw(self, period_bytes: int) -> int:
         self.number()
@@ -87,6 +91,6 @@ class Ocaml(Generator):
             return WORD_BYTES
         if period_bytes != self._period_bytes:
             self._period_bytes = period_bytes
-            self._inverse = _single(1 / math.log1p(-1 / (period_bytes // WORD_BYTES)))
-        words = _single(1 + _single(SEQUENCE.logarithms[self._drawn - 1] * self._inverse))
+            self._inverse = single(1 / math.log1p(-1 / (period_bytes // WORD_BYTES)))
+        words = single(1 + single(self.SEQUENCE.logarithms[self._drawn - 1] * self._inverse))
         return int(words) * WORD_BYTES
