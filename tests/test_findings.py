@@ -195,13 +195,24 @@ def test_gperftools_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.night
-@pytest.mark.parametrize("page", pages_of("OCaml"))
+@pytest.mark.parametrize("page", pages_of("OCaml 4.13"))
 def test_ocaml_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     try:
         find_compiler(None)
     except BadInputError as problem:
         pytest.skip(str(problem))
     code, printed = run(reproducer_of(page), command_of(page), tmp_path)
+    assert (code, printed.splitlines()) == (1, output_of(page))
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("page", pages_of("OCaml 5.3:"))
+def test_ocaml_5_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
+    if "GCFUZZ_VERSIONS" not in os.environ:
+        pytest.skip("GCFUZZ_VERSIONS names a folder with versions; see .ci/setup")
+    programs = Path(os.environ["GCFUZZ_VERSIONS"], "ocaml-5.3.0", "bin")
+    path = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    code, printed = run(reproducer_of(page), command_of(page), tmp_path, path)
     assert (code, printed.splitlines()) == (1, output_of(page))
 
 
