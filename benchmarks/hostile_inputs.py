@@ -54,7 +54,7 @@ from fuzz.terminal.commands.cli import run_command_line
 from fuzz.version import __version__
 
 SEED = 14
-BATCH = 1000
+BATCH = 5000
 """This number of inputs share a process, since the material costs as much as many inputs."""
 ADDRESS_SPACE_BYTES = 3 * 2**29
 PROCESSOR_SECONDS = 60.0
@@ -152,7 +152,7 @@ class Ended:
             if not line.isprintable():
                 return f"printed {line!a}"
         mistakes = [line for line in errors if line.startswith("contract: ")]
-        if mistakes and f" (the first of {len(mistakes)} mistakes) " in errors[-1]:
+        if mistakes and f" (the first of {len(mistakes)} mistakes)" in errors[-1]:
             errors = errors[len(mistakes) :]
         return next((f"printed {line}" for line in errors if not line.startswith("gcfuzz: ")), None)
 

@@ -102,6 +102,7 @@ def best(*works: Callable[[], object], clock: Clock = time.process_time) -> list
 HEAP_METHODS = {
     "read_weakref": "is_weakref_alive",
     "take_identity": "identity",
+    "check_contents": "contents",
     "check_heap": "walk",
     "fork": "after_fork",
 }

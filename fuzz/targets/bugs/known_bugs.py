@@ -463,15 +463,15 @@ class WordLostByLarge(Allocation):
 
 @REFERENCE.bug("callback-runs-twice", OURS, ("minors", "transparency"), 3)
 class CallbackRunsTwice(Allocation):
-    """While sampling is off, a callback that fills half of the nursery runs twice."""
+    """While sampling is off, a callback that fills a quarter of the nursery runs twice."""
 
     def _collect(self, collections: int) -> int:
         done = super()._collect(collections)
         heap, nursery = self._heap, self._heap.nursery
         size_bytes = nursery.nursery_free - nursery.nursery_start
-        is_half = 2 * size_bytes > heap.configuration.nursery_bytes
-        if not collections and is_half and not heap.sampling.period_bytes:
-            # Correct: nothing. The second string has no room, so that it collects.
+        is_much = 4 * size_bytes > heap.configuration.nursery_bytes
+        if not collections and is_much and not heap.sampling.period_bytes:
+            # Correct: nothing. Here the second string gets an empty nursery.
             heap.collect_minor()
             nursery.allocate(size_bytes)
         return done

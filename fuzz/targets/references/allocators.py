@@ -134,11 +134,11 @@ class BlocksTarget(FullTarget):
     def _realloc(self, action: actions.Realloc) -> int:
         """Resize the block, and write the bytes that it has got."""
         root, size_bytes = action.root, action.size_bytes
+        # What the heap must keep is not written again: nobody would see that it was lost.
+        kept_bytes = min(len(self._roots[root].contents), size_bytes)
         resized = self._heap.realloc(self._roots[root], size_bytes)
         self._roots[root] = resized
-        kept, contents = resized.contents, contents_of(self._numbers[root], size_bytes)
-        is_right = contents.startswith(kept)
-        resized.contents = contents if is_right else kept + contents[len(kept) :]
+        resized.contents += contents_of(self._numbers[root], size_bytes)[kept_bytes:]
         return resized.usable_bytes
 
 

@@ -12,6 +12,7 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.failure import BROKE, Failure
 from fuzz.failures.compare import Pair
 from fuzz.failures.comparing_engine import ComparingEngine
+from fuzz.oracles.excluded import field_of
 from fuzz.protocol.actions import (
     Action,
     AllocateArray,
@@ -105,7 +106,7 @@ PAIRS: dict[str, tuple[tuple[Defect, ...], Defect, str]] = {
     "outside": ((nowhere(AllocateNode),), nowhere(AllocateString), "outside"),
     "values": ((more("value", ReadNumber),), more("value", Read), "value"),
     "contents": ((miscounted(0),), miscounted(-1), "contents"),
-    "reports": ((misreported(NODE),), misreported(ARRAY), "entry"),
+    "reports": ((misreported(NODE),), misreported(ARRAY), "reports"),
     "another wrong answer": ((SIZE,), SIZE, "size"),
     "two old ones, sizes": (
         (SIZE, more("samples", AllocateNode)),
@@ -143,7 +144,7 @@ SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.night) for seed in range(2, 6
 def test_an_old_defect_hides_no_new_one_that_comes_later(name: str, seed: int) -> None:
     old, new, field = PAIRS[name]
     [found] = drawn(Pair(Defective(*old), Defective(*old, late=new)), seed)
-    assert found.field == field
+    assert field_of(found.field) == field
 
 
 @pytest.mark.slow
