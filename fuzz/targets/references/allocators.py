@@ -134,7 +134,7 @@ class BlocksTarget(FullTarget):
     def _realloc(self, action: actions.Realloc) -> int:
         """Resize the block, and write the bytes that it has got."""
         root, size_bytes = action.root, action.size_bytes
-        # What the heap must keep is not written again: nobody would see that it was lost.
+        # What the heap must keep is not written again: else no oracle would see that it was lost.
         kept_bytes = min(len(self._roots[root].contents), size_bytes)
         resized = self._heap.realloc(self._roots[root], size_bytes)
         self._roots[root] = resized

@@ -328,8 +328,11 @@ NEAR_MISSES: dict[str, Scenario] = {
     "resize-in-place-clears-end": [Malloc(24), Realloc(0, 11), CONTENTS],
     # They have different classes.
     "free-list-link-in-live-block": [Malloc(12), Malloc(24), CONTENTS],
-    # Its string fills half of the nursery, and no more.
-    "callback-runs-twice": [TINY, SetCallback(7), STRING, AllocateString(8)],
+    # Its string fills a quarter of the nursery, and no more.
+    "callback-runs-twice": [
+        {"nursery_bytes": 128, "large_object_bytes": 64},
+        *(SetCallback(7), *[AllocateString(31)] * 3),
+    ],
     # The first distance is a multiple of 256.
     "first-offset-mask": [{"sampler_seed": SEED_OF_256}, EnableSampling(512), NODE],
     # Sampling never starts.
