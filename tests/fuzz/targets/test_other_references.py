@@ -11,6 +11,7 @@ from fuzz.protocol.actions import (
     AllocateArray,
     AllocateNode,
     Calloc,
+    CheckContents,
     CheckHeap,
     CollectMinor,
     EnableSampling,
@@ -25,8 +26,10 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.observation import Observation
+from fuzz.run import run_actions
 from fuzz.targets import make_target
 from fuzz.targets.references import REFERENCES
+from gcmodel.blocks.block_heap import BlockHeap
 from gcmodel.blocks.size_classes import GperftoolsSizes, JemallocSizes, TcmallocSizes
 from gcmodel.sampling.distances import DotnetDocument, Geometric, Gperftools, Jemalloc
 
@@ -197,3 +200,12 @@ def test_a_profile_is_of_what_is_alive(name: str) -> None:
 @each_allocator
 def test_an_unknown_slot_is_an_error(name: str) -> None:
     assert str(last_of(name, Free(3)).error).startswith("crash IndexError")
+
+
+def test_bytes_that_a_realloc_lost_are_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a heap that loses them would be right."""
+    monkeypatch.setattr(BlockHeap, "copied", lambda _heap, _block, resized, _bytes: resized)
+    target = make_target("reference-jemalloc")
+    failure = run_actions(target, {}, [Malloc(24), Realloc(0, 4096), CheckContents()])
+    assert failure is not None
+    assert failure.oracle == "contents"
