@@ -51,15 +51,18 @@ def run(table: Path, name: str, minutes: float, command: list[str]) -> int:
     """Run the command in a session of its own; returns its exit code."""
     print(f"started: {name}", flush=True)
     started, idle_before = time.time(), idle_seconds()
-    # Whatever ends this process, it prints the output, and nothing that it started goes on.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED))
+    # Whatever ends this process, it prints the output, and nothing that it started goes on. An
+    # exception in Popen would lose a process that has started, so until then SIGTERM is noted.
+    is_ended: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: is_ended.append(number))
     code = ENDED
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
         try:
-            code = process.wait()
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED))
+            code = ENDED if is_ended else process.wait()
         finally:
             end(process)
             used = resource.getrusage(resource.RUSAGE_CHILDREN)
