@@ -366,7 +366,7 @@ class Cases:
         case = Case(found.failure.change, self._tries(found))
         self.by_identity[found.failure.identity] = case
         self.last_new = time.monotonic()
-        self._report(FailureFound(found.failure))
+        self._report(FailureFound(found.failure, found.length))
         self._keep(found)
         case.is_being_reduced = True
         self.to_reduce.append(found)

@@ -62,6 +62,9 @@ class FailureFound:
     """The first failure of an identity, as it was found. It is reduced next."""
 
     failure: Failure
+    """Without its trace, if its file has that."""
+    length: int
+    """The number of actions of the trace."""
 
 
 @attrs.frozen

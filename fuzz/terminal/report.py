@@ -97,9 +97,9 @@ def replay_command(
     return tuple(map(shell_word, arguments))
 
 
-def print_found(screen: Screen, number: int, failure: Failure) -> None:
+def print_found(screen: Screen, number: int, failure: Failure, length: int) -> None:
     """A failure as it was found, before it is reduced. That may take minutes."""
-    identity, actions = " / ".join(failure.identity), counted(len(failure.actions), "action")
+    identity, actions = " / ".join(failure.identity), counted(length, "action")
     screen.print(f"found {number}: {identity} ({actions}; reducing ...)", "red")
     screen.print(f"  {failure.message}")
 

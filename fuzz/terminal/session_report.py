@@ -64,7 +64,7 @@ class SessionReporter:
             case session_events.FailureFound():
                 number = self._number_of(event.failure)
                 if self._known is None or event.failure.identity not in self._known.identities:
-                    print_found(self._screen, number, event.failure)
+                    print_found(self._screen, number, event.failure, event.length)
             case session_events.FailureReported():
                 self._report(event.saved, event.plan)
             case session_events.Finished():

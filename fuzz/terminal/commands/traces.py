@@ -92,7 +92,7 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
         chunk=0,
         reproduced=False,
     )
-    report.print_found(screen, 1, failure)
+    report.print_found(screen, 1, failure, length)
     saved = corpus.reduce_saved(origin, found)
     if saved.path != path:
         saved = corpus.publish(saved)

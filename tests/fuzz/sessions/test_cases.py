@@ -19,6 +19,7 @@ from fuzz.protocol.actions import AllocateNode
 from fuzz.protocol.trace import EarlierTrace
 from fuzz.sessions.cases import Cases
 from fuzz.sessions.plan import Chunk, Plan, SessionTotals, actions_before
+from fuzz.sessions.session_events import Event, FailureFound
 from fuzz.sessions.worker import Reduction, Search, Searched
 
 CHUNKS = 400
@@ -151,6 +152,14 @@ def test_failures_that_wait_for_their_reductions_are_held_without_their_traces(p
         cases.found(distinct(plan, number))
     assert held_bytes(cases) - before < 10 * WAITING_BYTES_MAX
     assert cases.to_reduce[-1].read() == distinct(plan, 10)
+
+
+def test_a_found_failure_is_reported_with_the_length_of_its_trace(plan: Plan) -> None:
+    events: list[Event] = []
+    cases = Cases(plan, events.append, None)
+    searches(cases)
+    cases.found(distinct(plan, 0))
+    assert [each.length for each in events if isinstance(each, FailureFound)] == [100]
 
 
 @pytest.mark.parametrize("is_reduced", [False, True])

@@ -161,7 +161,7 @@ def test_a_failure_keeps_the_number_of_its_identity(capsys: pytest.CaptureFixtur
     reporter = SessionReporter(Screen())
     first, second = saved(CollectMinor()), saved(AllocateNode(0), CollectFull())
     for each in (first, second):
-        reporter(FailureFound(each.failure))
+        reporter(FailureFound(each.failure, each.length))
     for each in (second, saved(AllocateNode(0), CollectMinor()), second):
         reporter(FailureReported(PLAN, each))
     lines = capsys.readouterr().out.splitlines()
