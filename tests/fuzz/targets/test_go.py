@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from night import part_of
 from target_helpers import Changed, carried_out, changed, first_failure
 
 from fuzz.oracles.counting.distances.go import Go
@@ -212,9 +213,9 @@ def test_fifty_thousand_actions_are_predicted(target: GoDriver) -> None:
     counted = Changed(target)
     for seed in range(23):
         configuration = {"sampler_seed": seed, "period_bytes": 2**seed}
-        assert run_actions(counted, configuration, dense(seed, 2000)) is None
-    assert first_failure(counted, 4000) is None
-    assert counted.samples >= 2000
+        assert run_actions(counted, configuration, dense(seed, part_of(2000))) is None
+    assert first_failure(counted, part_of(4000)) is None
+    assert counted.samples >= part_of(2000)
 
 
 MISTAKES = (
@@ -277,7 +278,7 @@ def test_less_than_one_trace_in_twenty_is_left_to_chance(target: GoDriver) -> No
 @pytest.mark.slow
 def test_a_collection_in_the_background_delays_no_sample(target: GoDriver) -> None:
     target.start({"period_bytes": 1, "collector": 1})
-    observations = carried_out(target, [Malloc(2**20), Free(0)] * 4_000)
+    observations = carried_out(target, [Malloc(2**20), Free(0)] * part_of(4_000))
     assert {each.samples for each in observations[::2]} == {1}
 
 
