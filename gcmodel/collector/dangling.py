@@ -7,18 +7,15 @@ are numbered from 1. Minor collections that found nothing new to do are not coun
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from gcmodel.collector.collected_heap import CollectedHeap
 from gcmodel.memory.errors import DanglingReferenceError
 from gcmodel.memory.objects import FREED, Object
-
-if TYPE_CHECKING:
-    from gcmodel.collector.heap import Heap
 
 NOWHERE = "an unreachable object"
 
 
-def dangling_reference(heap: Heap, gone: Object, found: str) -> DanglingReferenceError:
+def dangling_reference(heap: CollectedHeap, gone: Object, found: str) -> DanglingReferenceError:
     """Return the error for a reference to `gone`; `found` is the start of its message."""
     what = f"{found} {gone!r}, which was {_fate(gone)}; it is in {_slot(heap, gone)}"
     return DanglingReferenceError(what)
@@ -32,7 +29,7 @@ def _fate(gone: Object) -> str:
     return f"{what} by minor collection {gone.place + 1}"
 
 
-def _slot(heap: Heap, gone: Object) -> str:
+def _slot(heap: CollectedHeap, gone: Object) -> str:
     """Find the first slot with the reference, breadth first; return the path to it."""
     queue = [(f"root {slot}", root) for slot, root in enumerate(heap.roots)]
     queue += [(f"prebuilt object {index}", obj) for index, obj in enumerate(heap.prebuilt)]

@@ -15,8 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from gcmodel.collector.collected_heap import CollectedHeap
 from gcmodel.collector.dangling import dangling_reference
 from gcmodel.memory.configuration import (
     GROWTH_FACTOR_MAX,
@@ -26,9 +27,6 @@ from gcmodel.memory.configuration import (
 )
 from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.memory.objects import NO_HEAP_REFERENCES, OUTSIDE, VISITED, Object
-
-if TYPE_CHECKING:
-    from gcmodel.collector.heap import Heap
 
 PRESSURE_EXTRA_BYTES = 2 * WORD_BYTES
 MARKING_NURSERIES_PER_STEP = 4
@@ -47,10 +45,24 @@ class State(IntEnum):
 SCANNING, MARKING, SWEEPING, FINALIZING = State
 
 
+class CollectsMinor(Protocol):
+    """The minor collection, which precedes every step."""
+
+    def collect(self, is_anything_new: bool = True) -> None:
+        """Run one."""
+
+
+class MajorHeap(CollectedHeap, Protocol):
+    """The heap that it collects."""
+
+    @property
+    def minor(self) -> CollectsMinor: ...
+
+
 class MajorCollection:
     """The state of the cycle, the gray objects, and when the next cycle starts."""
 
-    def __init__(self, heap: Heap) -> None:
+    def __init__(self, heap: MajorHeap) -> None:
         self._heap = heap
         self._nursery_bytes = heap.configuration.nursery_bytes
         self.state = SCANNING

@@ -7,9 +7,11 @@ them, so the trace ends when these lists are empty.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from gcmodel.collector.collected_heap import CollectedHeap
 from gcmodel.collector.dangling import dangling_reference
+from gcmodel.collector.major import MajorCollection
 from gcmodel.memory.layout import Kind
 from gcmodel.memory.objects import (
     CARDS_SET,
@@ -23,16 +25,20 @@ from gcmodel.memory.objects import (
     Object,
 )
 
-if TYPE_CHECKING:
-    from gcmodel.collector.heap import Heap
-
 KINDS_WITH_REFERENCES = (Kind.NODE, Kind.ARRAY)
+
+
+class MinorHeap(CollectedHeap, Protocol):
+    """The heap whose nursery it empties."""
+
+    @property
+    def major(self) -> MajorCollection: ...
 
 
 class MinorCollection:
     """`surviving_bytes` is how much the last one moved out of the nursery."""
 
-    def __init__(self, heap: Heap) -> None:
+    def __init__(self, heap: MinorHeap) -> None:
         self._heap = heap
         self.surviving_bytes = 0
 

@@ -824,7 +824,7 @@ def test_a_session_with_the_default_settings_finds_a_mistake(
         target = Changed(target, lambda right: changed(right, **change))
     else:
         monkeypatch.setattr(*change)
-    # A seed draws the settings of eight processes. Some mistakes show with half of all settings, so
+    # A seed draws the settings of eight processes. Some mistakes show with half of all settings:
     # many short sessions find them earlier than one long session. The seeds of started threads are
     # random: 4,000 actions find "charges" in 3 of 15 sessions, so 40 miss it once in 10,000 tries.
     assert any(first_failure(target, 4000, str(seed)) for seed in range(40))
