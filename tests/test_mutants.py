@@ -24,7 +24,7 @@ NOT_MUTATED = {
     *("collector.collected_heap", "collector.dangling", "collector.invariants", "blocks.history"),
     *("memory.configuration", "memory.errors", "memory.events"),
 }
-"""Types, messages of errors, another mode, inputs and outputs of gcmodel, what no session fuzzes."""
+"""Types, messages of errors, another mode, what goes in and out, and what no session fuzzes."""
 MODULE = "sampling.sample_point"
 IS_FOUND = "Sampling.is_due: return self.sample_point [< -> <=] end"
 SURVIVES = "Sampling.__init__: self.sample_point = [0 -> 1]"
