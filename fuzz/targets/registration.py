@@ -5,8 +5,9 @@ A package names its registrations in its pyproject.toml:
     [project.entry-points."gcfuzz.targets"]
     mine = "my_package:TARGETS"
 
-Every command that takes a target loads all registrations. Invariant: a registration imports no
-driver and no runtime; it names them with `lazily("my_package.find:driver_command")`.
+Every command that takes a target loads all registrations. Invariants: a registration imports no
+driver and no runtime, and names what finds a runtime with `lazily("my_package.find:program")`. It
+states all by which a variant differs, so nothing takes the name of a target apart.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import attrs
 
 from fuzz.problems import BadInputError, noted, summary_of, traceback_of
-from fuzz.protocol.target import AS_DOCUMENTED, GuardedTarget, Target
+from fuzz.protocol.target import DOCUMENTED, GuardedTarget, Target
 from fuzz.targets.options import TargetOptions
+
+Command: TypeAlias = Callable[[str, TargetOptions], Sequence[str]]
+"""Returns the command line of the target with that name. Raises BadInputError if something is
+missing."""
 
 CHUNK_ACTIONS = 4096
 """Of a target whose speed nothing is known of: a third of a second for a fast one."""
@@ -49,6 +54,19 @@ def python_driver(
     command = (sys.executable, "-m", f"{package}.{module}", name, *map(str, arguments))
     assignments = (f"{variable}={value}" for variable, value in environment.items())
     return ("env", *assignments, *command) if environment else command
+
+
+@attrs.frozen
+class PythonDriver:
+    """The command of a driver in Python."""
+
+    package: str
+    find: Callable[[TargetOptions], Sequence[str | Path]]
+    """Returns what the driver needs: its arguments. Raises BadInputError if that is missing."""
+    module: str = "driver"
+
+    def __call__(self, name: str, options: TargetOptions) -> tuple[str, ...]:
+        return python_driver(self.package, name, *self.find(options), module=self.module)
 
 
 @attrs.frozen
@@ -119,15 +137,21 @@ class Program(Registration):
 
     is_program = True
 
-    command: Callable[[str, TargetOptions], Sequence[str]]
-    """Returns the command line of a target. Raises BadInputError if something is missing."""
+    command: Command
+    environment: tuple[str, ...] = ()
+    """Assignments to environment variables: `NAME=VALUE`."""
+
+    def command_line(self, options: TargetOptions) -> tuple[str, ...]:
+        """The command line of the program. Raises BadInputError if something is missing."""
+        command = self.command(self.name, options)
+        return ("env", *self.environment, *command) if self.environment else tuple(command)
 
     def make(self, options: TargetOptions, bugs: Sequence[str] = ()) -> Target:
         from fuzz.targets.process.program import ProcessTarget
 
         return ProcessTarget(
             self.name,
-            self.command(self.name, options),
+            self.command_line(options),
             options.timeout_seconds,
             options.without,
             options.contract,
@@ -140,23 +164,30 @@ class Program(Registration):
         suffix: str,
         description: str,
         *,
-        command: Callable[[str, TargetOptions], Sequence[str]] | None = None,
+        command: Command | None = None,
+        environment: Sequence[str] = (),
         chunk_actions: int | None = None,
     ) -> Program:
-        """A target with the same runtime and another contract; its name ends in the suffix."""
+        """A target with the same runtime and another contract; its name ends in the suffix.
+
+        The assignments are added to those of this target.
+        """
         return attrs.evolve(
             self,
             name=self.name + suffix,
             description=description,
             variant_of=self.variant_of or self.name,
             command=command or self.command,
+            environment=(*self.environment, *environment),
             chunk_actions=chunk_actions or self.chunk_actions,
         )
 
     def as_documented(self) -> Program:
         """The same program under the contract that its documentation promises."""
         return self.variant(
-            AS_DOCUMENTED, f"{self.name}, under the contract that its documentation promises"
+            "-as-documented",
+            f"{self.name}, under the contract that its documentation promises",
+            environment=[f"{DOCUMENTED}=1"],
         )
 
 

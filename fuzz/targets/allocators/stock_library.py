@@ -24,8 +24,7 @@ def load(name: str, how_to_install: str) -> ctypes.PyDLL:
     except OSError as problem:
         remedy = how_to_install
         if "static TLS" in str(problem):
-            [needed] = (f"{variable}={value}" for variable, value in STATIC_STORAGE.items())
-            remedy = f"start it with {needed}"
+            remedy = f"start it with {STATIC_STORAGE}"
         raise BadInputError(f"{problem}; {remedy}") from problem
 
 

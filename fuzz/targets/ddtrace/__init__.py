@@ -3,12 +3,12 @@
 Start reading with `python_profilers`.
 """
 
-from fuzz.targets.registration import PathOption, Program, lazily
+from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
 
 DDTRACE = Program(
     name="ddtrace",
     description="ddtrace's memory profiler for Python",
     options=(PathOption("python", "The Python that has ddtrace.  [default: this one]"),),
-    command=lazily("fuzz.targets.ddtrace.find:driver_command"),
+    command=PythonDriver(__name__, lazily("fuzz.targets.ddtrace.find:interpreter")),
 )
 TARGETS = (DDTRACE, DDTRACE.as_documented())

@@ -5,7 +5,7 @@ questions through pipes, and gets the samples through the diagnostics socket. St
 `driver`.
 """
 
-from fuzz.targets.registration import PathOption, Program, lazily
+from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
 
 DOTNET = Program(
     name="dotnet",
@@ -18,12 +18,14 @@ DOTNET = Program(
             "msmcp-azure's, or the first SDK found]",
         ),
     ),
-    command=lazily("fuzz.targets.dotnet.find:driver_command"),
+    command=PythonDriver(__name__, lazily("fuzz.targets.dotnet.find:program")),
 )
 FINALIZERS = DOTNET.variant(
     "-finalizers",
     "finalizers, weak handles and ConditionalWeakTable of .NET 10",
-    command=lazily("fuzz.targets.dotnet.find:finalizers_command"),
+    command=PythonDriver(
+        __name__, lazily("fuzz.targets.dotnet.find:finalizers_program"), "finalizers_driver"
+    ),
     chunk_actions=8_192,
 )
 TARGETS = (DOTNET, DOTNET.as_documented(), FINALIZERS)

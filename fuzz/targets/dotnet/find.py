@@ -17,7 +17,6 @@ from fuzz.problems import BadInputError
 from fuzz.targets.dotnet import bundle
 from fuzz.targets.options import TargetOptions
 from fuzz.targets.process.user_programs import compiled, kept_program
-from fuzz.targets.registration import python_driver
 
 WHEEL = "msmcp_azure"
 CARRIER = Path("bin", "azmcp")
@@ -31,16 +30,14 @@ HOSTS = "packs/{framework}.Host.*/{version}/runtimes/*/native/singlefilehost"
 """The hosts of the same version in an SDK's folder."""
 
 
-def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
-    """The command line of the driver of that target. Raises BadInputError."""
-    program = made_program(options.paths.get("dotnet"))
-    return python_driver(__package__, name, program)
+def program(options: TargetOptions) -> tuple[Path]:
+    """The mutator's program. Raises BadInputError."""
+    return (made_program(options.paths.get("dotnet")),)
 
 
-def finalizers_command(name: str, options: TargetOptions) -> tuple[str, ...]:
-    """The command line of the driver of `dotnet-finalizers`. Raises BadInputError."""
-    program = made_program(options.paths.get("dotnet"), FINALIZERS)
-    return python_driver(__package__, name, program, module="finalizers_driver")
+def finalizers_program(options: TargetOptions) -> tuple[Path]:
+    """The program of `dotnet-finalizers`. Raises BadInputError."""
+    return (made_program(options.paths.get("dotnet"), FINALIZERS),)
 
 
 def find_carrier(dotnet: Path | None) -> tuple[Path, ...]:

@@ -4,7 +4,7 @@ The mutator is a program in Go that the user's Go compiles. The driver sends it 
 pipe. Start reading with `driver`.
 """
 
-from fuzz.targets.registration import PathOption, Program, lazily
+from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
 
 GO = Program(
     name="go",
@@ -13,7 +13,7 @@ GO = Program(
     options=(
         PathOption("go", "The program go that compiles the mutator of go.  [default: on PATH]"),
     ),
-    command=lazily("fuzz.targets.go.find:driver_command"),
+    command=PythonDriver(__name__, lazily("fuzz.targets.go.find:program")),
 )
 FINALIZERS = GO.variant(
     "-finalizers",

@@ -9,7 +9,6 @@ from pathlib import Path
 from fuzz.problems import BadInputError
 from fuzz.targets.options import TargetOptions
 from fuzz.targets.process.user_programs import compiled, kept_program
-from fuzz.targets.registration import python_driver
 
 WHEEL = "go"
 COMPILER = "go"
@@ -23,10 +22,9 @@ ALONE = {"GOTOOLCHAIN": "local", "GOFLAGS": "", "GO111MODULE": "off"}
 """No other Go is downloaded, and no module."""
 
 
-def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
-    """The command line of the driver of that target. Raises BadInputError."""
-    program = made_program(options.paths.get("go"))
-    return python_driver(__package__, name, program)
+def program(options: TargetOptions) -> tuple[Path]:
+    """The mutator's program. Raises BadInputError."""
+    return (made_program(options.paths.get("go")),)
 
 
 def finalizers_command(name: str, options: TargetOptions) -> tuple[str, ...]:

@@ -4,7 +4,9 @@ The driver creates the machine in its own process and calls it through JNI and J
 alone. Start reading with `driver`; for JDK Flight Recorder, with `jfr_driver`.
 """
 
-from fuzz.targets.registration import PathOption, Program, lazily
+from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
+
+FIND = lazily("fuzz.targets.hotspot.find:library")
 
 HOTSPOT = Program(
     name="hotspot",
@@ -17,17 +19,29 @@ HOTSPOT = Program(
             "found]",
         ),
     ),
-    command=lazily("fuzz.targets.hotspot.find:driver_command"),
+    command=PythonDriver(__name__, FIND),
 )
 AT_ONCE = HOTSPOT.variant(
-    "-at-once", "hotspot with threads that run at the same time", chunk_actions=4_096
+    "-at-once",
+    "hotspot with threads that run at the same time",
+    command=PythonDriver(__name__, FIND, "at_once_driver"),
+    chunk_actions=4_096,
 )
 JFR = HOTSPOT.variant(
-    "-jfr", "hotspot, with the samples of JDK Flight Recorder", chunk_actions=4_096
+    "-jfr",
+    "hotspot, with the samples of JDK Flight Recorder",
+    command=PythonDriver(__name__, FIND, "jfr_driver"),
+    chunk_actions=4_096,
 )
-FINALIZERS = HOTSPOT.variant("-finalizers", "hotspot, with phantom references")
+FINALIZERS = HOTSPOT.variant(
+    "-finalizers",
+    "hotspot, with phantom references",
+    command=PythonDriver(__name__, FIND, "finalizers_driver"),
+)
 EXHAUSTION = HOTSPOT.variant(
-    "-exhaustion", "hotspot, with phantom references and a heap that is full"
+    "-exhaustion",
+    "hotspot, with phantom references and a heap that is full",
+    command=PythonDriver(__name__, FIND, "exhaustion_driver"),
 )
 TARGETS = (
     *(HOTSPOT, HOTSPOT.as_documented(), AT_ONCE),

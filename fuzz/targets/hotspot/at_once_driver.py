@@ -56,6 +56,7 @@ class AtOnceDriver(HotspotDriver):
 
     OF_THREADS = (*HotspotDriver.OF_THREADS, RunAtOnce)
     CODE: ClassVar[bytes] = share_class()
+    PROMISES_PLACES = False
     FLAGS = ()
 
     @cached_property

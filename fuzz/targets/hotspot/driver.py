@@ -25,7 +25,7 @@ from fuzz.protocol.contract import Contract, Layout, Setting
 from fuzz.protocol.counting import Buffers
 from fuzz.protocol.target import Target
 from fuzz.protocol.written import contents_of, row_of
-from fuzz.targets.hotspot import HOTSPOT, collectors
+from fuzz.targets.hotspot import collectors
 from fuzz.targets.hotspot.collectors import EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH, ZGC
 from fuzz.targets.hotspot.contract import contract, contract_as_documented
 from fuzz.targets.hotspot.hotspot_state import (
@@ -67,13 +67,15 @@ class HotspotDriver(Driver):
 
     OF_THREADS: ClassVar[tuple[type[Action], ...]] = (actions.BeginThread, actions.EndThread)
     """The main thread carries these out, regardless of the action's thread."""
+    PROMISES_PLACES: ClassVar[bool] = True
+    """Whether the implementation's contract promises where objects and buffers are."""
     FLAGS: ClassVar[tuple[str, ...]] = ("-XX:-UseCompiler",)
     """A compiler's thread resolves a method's references, and for that takes a buffer in eden."""
 
     def __init__(self, name: str, library: str) -> None:
         super().__init__(name)
         self._library = library
-        self._promises_places = name == HOTSPOT.name
+        self._promises_places = self.PROMISES_PLACES and not self.is_as_documented
         self._flags: tuple[str, ...] = ()
         self.roots: list[int] = []
         self._threads = Threads()

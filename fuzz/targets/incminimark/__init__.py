@@ -5,8 +5,11 @@ reading at its end. As C: `translation` translates `translated.py`, whose part i
 `translated.c`, and `launch` starts the program. Both state the contract of `contract`.
 """
 
+from functools import partial
+
 from fuzz.targets.registration import PathOption, Program, lazily
 
+DRIVER = lazily("fuzz.targets.incminimark.find:driver_command")
 INCMINIMARK = Program(
     name="incminimark",
     description="PyPy's collector, untranslated, under Python 2.7",
@@ -17,10 +20,16 @@ INCMINIMARK = Program(
         ),
         PathOption("python", "The Python 2.7 of incminimark.  [default: the first found]"),
     ),
-    command=lazily("fuzz.targets.incminimark.find:driver_command"),
+    command=partial(DRIVER, ()),
 )
-FINALIZERS = INCMINIMARK.variant("-finalizers", "the same with a FinalizerQueue")
-EXHAUSTION = INCMINIMARK.variant("-exhaustion", "the same with finalizers and a greatest heap size")
+FINALIZERS = INCMINIMARK.variant(
+    "-finalizers", "the same with a FinalizerQueue", command=partial(DRIVER, ("finalizers",))
+)
+EXHAUSTION = INCMINIMARK.variant(
+    "-exhaustion",
+    "the same with finalizers and a greatest heap size",
+    command=partial(DRIVER, ("finalizers", "limit")),
+)
 TRANSLATED = Program(
     name="incminimark-c",
     chunk_actions=65_536,
@@ -38,5 +47,7 @@ TRANSLATED = Program(
     variant_of=INCMINIMARK.name,
     needs_more=True,
 )
-TRANSLATED_FINALIZERS = TRANSLATED.variant("-finalizers", "the same with a FinalizerQueue")
+TRANSLATED_FINALIZERS = TRANSLATED.variant(
+    "-finalizers", "the same with a FinalizerQueue", environment=["GCFUZZ_FINALIZERS=1"]
+)
 TARGETS = (INCMINIMARK, FINALIZERS, EXHAUSTION, TRANSLATED, TRANSLATED_FINALIZERS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuzz.problems import BadInputError
@@ -12,21 +12,16 @@ from fuzz.targets.options import TargetOptions
 
 DRIVER = Path(__file__).with_name("driver.py")
 COLLECTOR = Path("rpython", "memory", "gc", "incminimark.py")
-OPTIONS = {
-    "incminimark-finalizers": ("finalizers",),
-    "incminimark-exhaustion": ("finalizers", "limit"),
-}
-"""What the driver gets for a variant."""
 PYTHON = "python2.7"
 HOW_TO_INSTALL = f"{PYTHON} -m pip install --target DIR rpython==0.2.1"
 ASKING_SECONDS = 10
 
 
-def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
-    """The driver's command line. Raises BadInputError."""
+def driver_command(features: Sequence[str], _name: str, options: TargetOptions) -> tuple[str, ...]:
+    """The command line of the driver with these features. Raises BadInputError."""
     python = find_python(options.paths.get("python"))
-    more = OPTIONS.get(name, ())
-    return str(python), str(DRIVER), str(checked_source(options.paths.get("source"))), *more
+    source = checked_source(options.paths.get("source"))
+    return str(python), str(DRIVER), str(source), *features
 
 
 def find_python(python: Path | None) -> Path:

@@ -46,7 +46,6 @@ class Build:
 
 
 RELEASE = Build()
-WITH_FINALIZERS, FINALIZERS = "incminimark-c-finalizers", "GCFUZZ_FINALIZERS=1"
 ASSERTIONS = "-O1 -g -fno-omit-frame-pointer -DRPY_ASSERT -DRPY_LL_ASSERT"
 """What RPython's own `--lldebug` sets, and frame pointers."""
 SANITIZER, CHECKS = "-fsanitize=address", "PYPY_GC_DEBUG=2"
@@ -62,14 +61,13 @@ BUILDS = {
 """The builds of `--build`. RPython adds these variables to its own options of the C compiler."""
 
 
-def launcher_command(name: str, options: TargetOptions) -> tuple[str, ...]:
+def launcher_command(_name: str, options: TargetOptions) -> tuple[str, ...]:
     """The launcher's command line. Raises BadInputError."""
     python = find_python(options.paths.get("python"))
     source = checked_source(options.paths.get("source"))
     build = BUILDS[str(options.paths.get("build", "release"))]
     programs = translated(python, source.resolve(), build=build)
-    at_run = (*build.at_run, FINALIZERS) if name == WITH_FINALIZERS else build.at_run
-    return "env", *at_run, sys.executable, "-I", str(LAUNCH), *map(str, programs)
+    return "env", *build.at_run, sys.executable, "-I", str(LAUNCH), *map(str, programs)
 
 
 @cache

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from fuzz.problems import BadInputError
 from fuzz.targets.allocators.stock_library import Allocator, declared, load
-from fuzz.targets.jemalloc.find import ENVIRONMENT
+from fuzz.targets.jemalloc import CONFIGURATION
 
 LIBRARY = "libjemalloc.so.2"
 VERSION = "5.3.0"
@@ -66,8 +66,7 @@ class JemallocLibrary(Allocator):
         if version != VERSION:
             raise _unknown_build(f"is {self.version}")
         if not self._get("opt.prof", c_bool) or self._get("opt.tcache", c_bool):
-            wanted = ENVIRONMENT["MALLOC_CONF"]
-            raise BadInputError(f"{LIBRARY} must be loaded under MALLOC_CONF={wanted}")
+            raise BadInputError(f"{LIBRARY} must be loaded under {CONFIGURATION}")
 
     def _give_stack(self, addresses: Any, length: Any, most: int) -> None:  # noqa: ANN401 - pointers of ctypes
         self.backtraces += 1

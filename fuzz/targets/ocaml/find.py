@@ -9,7 +9,6 @@ from fuzz.problems import BadInputError
 from fuzz.targets.ocaml.contract import DISTANCES, release_of
 from fuzz.targets.options import TargetOptions
 from fuzz.targets.process.user_programs import compiled, kept_program, output_of
-from fuzz.targets.registration import python_driver
 
 COMPILER = "ocamlopt"
 VERSION_CHARACTERS = 20
@@ -17,13 +16,6 @@ VERSION_CHARACTERS = 20
 SOURCES = (Path(__file__).with_name("nursery.c"), Path(__file__).with_name("mutator.ml"))
 NAME_KNOWN = f"name an ocamlopt of OCaml {' or '.join(DISTANCES)} with --ocaml"
 HOW_TO_INSTALL = f"apt install ocaml, or {NAME_KNOWN}"
-
-
-def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
-    """The command line of the driver of that target. Raises BadInputError."""
-    program = made_program(options.paths.get("ocaml"))
-    module = "driver" if name == "ocaml" else "finalizers_driver"
-    return python_driver(__package__, name, *program, module=module)
 
 
 def find_compiler(compiler: Path | None) -> tuple[str, str]:
@@ -39,9 +31,12 @@ def find_compiler(compiler: Path | None) -> tuple[str, str]:
     return found, version
 
 
-def made_program(compiler: Path | None) -> tuple[str, str]:
-    """The mutator's program, from the cache or a new one, and OCaml's version."""
-    found, version = find_compiler(compiler)
+def made_program(options: TargetOptions) -> tuple[str, str]:
+    """The mutator's program, from the cache or a new one, and OCaml's version.
+
+    Raises BadInputError.
+    """
+    found, version = find_compiler(options.paths.get("ocaml"))
 
     def make(folder: Path) -> Path:
         # The compiler writes beside a source and into the current folder.

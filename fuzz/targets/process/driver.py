@@ -7,6 +7,7 @@ answer and does not end the process, except for those in `FATAL`.
 
 from __future__ import annotations
 
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 from fuzz.protocol.actions import Action, name_of
 from fuzz.protocol.contract import Contract, Setting, chosen_settings
 from fuzz.protocol.observation import Observation
-from fuzz.protocol.target import AS_DOCUMENTED
+from fuzz.protocol.target import DOCUMENTED
 from fuzz.targets.process.serve import serve
 
 CarryOut: TypeAlias = Mapping[type[Action], Callable[[Any, Any], object]]
@@ -39,7 +40,7 @@ class Driver(ABC):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.is_as_documented = name.endswith(AS_DOCUMENTED)
+        self.is_as_documented = DOCUMENTED in os.environ
 
     @property
     def actions(self) -> tuple[str, ...]:

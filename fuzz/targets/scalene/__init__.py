@@ -3,13 +3,13 @@
 Start reading with `python_profilers`.
 """
 
-from fuzz.targets.registration import PathOption, Program, lazily
+from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
 
 SCALENE = Program(
     name="scalene",
     chunk_actions=16_384,
     description="Scalene's memory profiler for Python",
     options=(PathOption("python", "The Python that has scalene.  [default: this one]"),),
-    command=lazily("fuzz.targets.scalene.find:driver_command"),
+    command=PythonDriver(__name__, lazily("fuzz.targets.scalene.find:interpreter")),
 )
 TARGETS = (SCALENE, SCALENE.as_documented())

@@ -1,13 +1,13 @@
-"""The command line of Scalene's driver."""
+"""The Python that has Scalene."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from fuzz.targets.options import TargetOptions
-from fuzz.targets.registration import python_driver
 
 
-def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
+def interpreter(options: TargetOptions) -> tuple[str | Path]:
     """It does not load Scalene: its driver says whether the interpreter has it."""
-    return python_driver(__package__, name, options.paths.get("python", sys.executable))
+    return (options.paths.get("python", sys.executable),)

@@ -3,7 +3,7 @@
 Start reading with `driver`, after `allocators.block_driver`.
 """
 
-from fuzz.targets.registration import PathOption, Program, lazily
+from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
 
 TARGETS = (
     Program(
@@ -13,6 +13,6 @@ TARGETS = (
         options=(
             PathOption("library", "The program that has tcmalloc in it.  [default: npm's workerd]"),
         ),
-        command=lazily("fuzz.targets.tcmalloc.find:driver_command"),
+        command=PythonDriver(__name__, lazily("fuzz.targets.allocators.find:named_library")),
     ),
 )

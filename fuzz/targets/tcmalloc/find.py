@@ -1,4 +1,4 @@
-"""The command line of TCMalloc's driver, and the program that contains TCMalloc."""
+"""Finds the program that contains TCMalloc."""
 
 from __future__ import annotations
 
@@ -10,17 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from fuzz.problems import BadInputError
-from fuzz.targets.allocators.find import library_driver
-from fuzz.targets.options import TargetOptions
 from fuzz.targets.process.user_programs import output_of
 
 PACKAGE = Path("@cloudflare", "workerd-linux-64")
 HOW_TO_INSTALL = f"npm install {PACKAGE}; or name a program that has it with --library"
-
-
-def driver_command(name: str, options: TargetOptions) -> tuple[str, ...]:
-    """The command line; the driver itself looks for the program if none is named."""
-    return library_driver(__package__, name, options, {})
 
 
 def find_program(library: Path | None) -> Path:

@@ -7,15 +7,14 @@ the same generator.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fuzz.problems import BadInputError
 from fuzz.targets.options import TargetOptions
 from fuzz.targets.process.user_programs import output_of
 
-MUTATOR = Path(__file__).with_name("mutator.js")
-FINALIZERS = Path(__file__).with_name("finalizers.js")
+HERE = Path(__file__).parent
 NAME_KNOWN = "name a Node of version 20 to 26 with --node"
 HOW_TO_INSTALL = f"apt install nodejs, or {NAME_KNOWN}"
 DISTANCES: Mapping[str, str] = {
@@ -36,29 +35,17 @@ OPTIONS = (
 )
 
 
-def mutator_command(name: str, options: TargetOptions) -> tuple[str, ...]:
-    """The command line of the mutator. Raises BadInputError."""
-    node, distances = _find_node(name, options)
-    return node, *OPTIONS, str(MUTATOR), distances
-
-
-def finalizers_command(name: str, options: TargetOptions) -> tuple[str, ...]:
-    """The command line of the mutator of `v8-finalizers`. Raises BadInputError."""
-    node, _ = _find_node(name, options)
-    return node, *OPTIONS, "--expose-gc", str(FINALIZERS)
-
-
-def _find_node(name: str, options: TargetOptions) -> tuple[str, str]:
-    """The program, and how its V8 draws."""
-    node = options.paths.get("node")
-    program = shutil.which(str(node or "node"))
-    if program is None:
-        named = f"{node} is not a program" if node else "there is none"
-        raise BadInputError(f"the target {name} needs Node, and {named}: {HOW_TO_INSTALL}")
-    version = output_of([program, "-p", "process.versions.v8"])[:VERSION_CHARACTERS]
+def node_command(
+    program: str, flags: Sequence[str], name: str, options: TargetOptions
+) -> tuple[str, ...]:
+    """The command line of Node with a program of this package. Raises BadInputError."""
+    named = options.paths.get("node")
+    node = shutil.which(str(named or "node"))
+    if node is None:
+        problem = f"{named} is not a program" if named else "there is none"
+        raise BadInputError(f"the target {name} needs Node, and {problem}: {HOW_TO_INSTALL}")
+    version = output_of([node, "-p", "process.versions.v8"])[:VERSION_CHARACTERS]
     release = ".".join(version.split(".")[:2])
     if release not in DISTANCES:
-        raise BadInputError(
-            f"{program}: its version of V8, {version!r}, is not known; {NAME_KNOWN}"
-        )
-    return program, DISTANCES[release]
+        raise BadInputError(f"{node}: its version of V8, {version!r}, is not known; {NAME_KNOWN}")
+    return node, *OPTIONS, *flags, str(HERE / program), DISTANCES[release]

@@ -522,6 +522,7 @@ def test_contexts_are_not_documented() -> None:
 @pytest.mark.slow
 def test_each_answer_has_only_documented_fields(program: str) -> None:
     target = DotnetDriver(AS_DOCUMENTED, program)
+    target.is_as_documented = True
     observes = {*target.start({"threads": 16}).observes}
     observations = carried_out(target, EACH_ACTION)
     target.close()

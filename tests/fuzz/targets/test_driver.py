@@ -115,6 +115,12 @@ def test_an_illegal_setting_is_bad_input(driver: Counting) -> None:
         driver.start({"threads": 3})
 
 
+def test_its_environment_asks_for_the_documented_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not Counting("counting").is_as_documented
+    monkeypatch.setenv("GCFUZZ_AS_DOCUMENTED", "1")
+    assert Counting("counting").is_as_documented
+
+
 def test_a_trace_has_one_thread_unless_its_header_has_more(driver: Counting) -> None:
     driver.start({})
     assert driver.perform(CollectFull(thread=1)).error == "ValueError: there is no thread 1"

@@ -284,6 +284,7 @@ def test_a_collection_in_the_background_delays_no_sample(target: GoDriver) -> No
 
 def test_not_every_small_block_is_in_the_profile_as_documented(program: str) -> None:
     target = GoDriver(AS_DOCUMENTED, program)
+    target.is_as_documented = True
     failure = run_actions(full(target), {"period_bytes": 1}, [Malloc(3), Malloc(3)])
     target.mutator.close()
     assert failure is not None

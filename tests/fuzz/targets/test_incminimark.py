@@ -22,7 +22,8 @@ from fuzz.protocol.actions import AllocateNode, CollectFull
 from fuzz.protocol.target import Target
 from fuzz.replay import replay
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.incminimark.find import driver_command, find_python
+from fuzz.targets.incminimark import INCMINIMARK
+from fuzz.targets.incminimark.find import find_python
 from fuzz.terminal.commands.cli import run_command_line
 
 FILES = sorted((ROOT / "corpus" / "incminimark").glob("*.jsonl"))
@@ -82,7 +83,7 @@ def test_rpython_has_the_known_failure(path: Path, stock: Target) -> None:
 def test_after_a_wrong_line_only_a_header_is_carried_out(stock_options: TargetOptions) -> None:
     header, check = '{"gcfuzz": 2}\n', '{"do": "check_heap"}\n'
     wrong = (header, "nonsense\n", header, '{"do": "free", "root": 0}\n')
-    command = driver_command("incminimark", stock_options)
+    command = INCMINIMARK.command_line(stock_options)
     lines = "".join((*wrong, check, header, check))
     done = subprocess.run(
         command, input=lines, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
@@ -134,7 +135,7 @@ def test_a_folder_without_rpython_is_bad_input(
 ) -> None:
     paths = {"python": fake_python(tmp_path), "source": tmp_path}
     with pytest.raises(BadInputError, match=problem):
-        driver_command("incminimark", TargetOptions(paths={name: paths[name] for name in names}))
+        INCMINIMARK.command_line(TargetOptions(paths={name: paths[name] for name in names}))
 
 
 def test_an_interpreter_of_another_version_is_bad_input(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.protocol.trace import Trace
 from fuzz.replay import replay
 from fuzz.targets import TargetOptions, make_target
+from fuzz.targets.incminimark import TRANSLATED
 from fuzz.targets.incminimark.find import COLLECTOR, find_python
 from fuzz.targets.incminimark.translation import (
     BUILDS,
@@ -37,7 +38,6 @@ from fuzz.targets.incminimark.translation import (
     TOOLS,
     Build,
     content_of,
-    launcher_command,
     translated,
 )
 from fuzz.targets.process.program import ProcessTarget
@@ -230,7 +230,7 @@ def _comparable(observation: Observation, kind: str) -> Observation:
 
 
 def answers_to(lines: Sequence[str], options: TargetOptions) -> list[str]:
-    command = launcher_command("incminimark-c", options)
+    command = TRANSLATED.command_line(options)
     text = "".join(f"{line}\n" for line in lines)
     done = subprocess.run(
         command, input=text, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
@@ -332,7 +332,7 @@ def test_a_failed_translation_names_the_log_and_its_last_lines(
     python = python_that(tmp_path, "for each in 1 2 3 4 5 6 7; do echo line $each; done; exit 1")
     paths = {"python": python, "source": source}
     with pytest.raises(BadInputError, match=r"the translation fails.*translation-tests\.log") as it:
-        launcher_command("incminimark-c", TargetOptions(paths=paths))
+        TRANSLATED.command_line(TargetOptions(paths=paths))
     [note] = it.value.__notes__
     assert note.splitlines() == [f"line {number}" for number in range(3, 8)]
 
@@ -349,7 +349,7 @@ def test_a_translation_is_kept_for_the_content_of_the_source(
     for text in ("collector = 1\n", "collector = 1\n", "collector = 2\n"):
         (source / COLLECTOR).write_text(text, "utf-8")
         translated.cache_clear()
-        launcher_command("incminimark-c", TargetOptions(paths=paths))
+        TRANSLATED.command_line(TargetOptions(paths=paths))
         counts.append(len((tmp_path / "runs").read_text("utf-8").splitlines()))
     assert counts == [2, 2, 4]
 

@@ -33,8 +33,8 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.target import Target
 from fuzz.targets import NO_OPTIONS, make_target
+from fuzz.targets.jemalloc import TARGETS
 from fuzz.targets.jemalloc.contract import LARGE_BYTES, SIZE_CLASSES, contract
-from fuzz.targets.jemalloc.find import driver_command
 from fuzz.targets.jemalloc.jemalloc_library import HOW_TO_INSTALL, LIBRARY, JemallocLibrary
 from fuzz.terminal.commands.cli import run_command_line
 from gcmodel.estimation import heap_v2
@@ -49,7 +49,7 @@ SMALL_BYTES = max(size for size in SIZE_CLASSES if size < LARGE_BYTES)
 
 def command(script: str) -> list[str]:
     """A script, with the driver's interpreter and environment."""
-    *environment, interpreter, _, _, _ = driver_command("jemalloc", NO_OPTIONS)
+    *environment, interpreter, _, _, _ = TARGETS[0].command_line(NO_OPTIONS)
     return [*environment, interpreter, "-c", script]
 
 

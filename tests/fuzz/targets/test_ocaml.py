@@ -39,6 +39,7 @@ from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import full
 from fuzz.protocol.written import contents_of
 from fuzz.run import run_actions
+from fuzz.targets import NO_OPTIONS, TargetOptions
 from fuzz.targets.ocaml.driver import OcamlDriver, OcamlMutator
 from fuzz.targets.ocaml.find import SOURCES, find_compiler, made_program
 
@@ -53,7 +54,7 @@ def program() -> tuple[str, str]:
         find_compiler(None)
     except BadInputError as problem:
         pytest.skip(str(problem))
-    return made_program(None)
+    return made_program(NO_OPTIONS)
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_another_compiler_is_bad_input(
         )
         path.chmod(0o755)
     with pytest.raises(BadInputError, match=problem):
-        made_program(path)
+        made_program(TargetOptions(paths={"ocaml": path}))
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import get_args
@@ -18,8 +19,8 @@ from waiting import PATIENCE_SECONDS
 import fuzz
 from fuzz.problems import BadInputError
 from fuzz.protocol.contract import Distances
-from fuzz.targets import REFERENCE, TargetOptions, is_program, make_target, registry
-from fuzz.targets.registration import InProcess, Program, lazily
+from fuzz.targets import NO_OPTIONS, REFERENCE, TargetOptions, is_program, make_target, registry
+from fuzz.targets.registration import InProcess, Program, lazily, python_driver
 
 PACKAGE = Path(str(fuzz.__file__)).parent
 REGISTRATION = """
@@ -310,6 +311,16 @@ def test_the_variant_has_the_same_program_and_options() -> None:
     assert (variant.name, variant.variant_of) == ("go-as-documented", "go")
     assert (variant.command, variant.options) == (program.command, program.options)
     assert variant == registry().targets["go-as-documented"]
+
+
+def test_a_variant_adds_to_the_environment_of_a_command() -> None:
+    driver = partial(python_driver, "package", environment={"A": "1"})
+    program = Program(name="a", description="", command=lambda name, _: driver(name, "x"))
+    variant = program.variant("-b", "", environment=["B=2"]).as_documented()
+    assert " ".join(variant.command_line(NO_OPTIONS)) == (
+        "env B=2 GCFUZZ_AS_DOCUMENTED=1 "
+        f"env A=1 {sys.executable} -m package.driver a-b-as-documented x"
+    )
 
 
 def test_an_unknown_target_is_bad_input_that_names_a_similar_one() -> None:

@@ -39,9 +39,11 @@ from fuzz.protocol.written import contents_of
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import ProcessTarget
-from fuzz.targets.v8.find import HOW_TO_INSTALL, MUTATOR, SEED, mutator_command
+from fuzz.targets.v8 import TARGETS
+from fuzz.targets.v8.find import HERE, HOW_TO_INSTALL, SEED
 from fuzz.terminal.commands.cli import run_command_line
 
+MUTATOR = HERE / "mutator.js"
 NOT_SAMPLED = (*("disable_sampling", "read", "read_number", "write", "write_number", "copy_array"),)
 STARTED = "// The protocol.\n"
 """Here the mutator has found the generator, and reads its first header."""
@@ -85,7 +87,7 @@ def slices(target: FullTarget, actions: int) -> Iterator[Slice]:
 
 def command_of(node: str, before: str, after: str) -> tuple[str, ...]:
     """The mutator's command line with one argument changed."""
-    command = mutator_command("v8", TargetOptions(paths={"node": Path(node)}))
+    command = TARGETS[0].command_line(TargetOptions(paths={"node": Path(node)}))
     assert command.count(before) == 1
     return tuple(after if each == before else each for each in command)
 
