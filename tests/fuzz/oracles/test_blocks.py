@@ -4,12 +4,11 @@ from typing import Any
 
 import attrs
 import pytest
+from judging import Judge, Step, answer
 
 from fuzz.mutator.objects import ShadowObject
-from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting.distances import generator_of
-from fuzz.oracles.oracle import Mismatch
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import (
     Action,
@@ -27,46 +26,33 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import NetBytes
-from fuzz.protocol.observation import Observation
 
 PERIOD = 100
 UNTIL = 50
 """The first thread's first distance."""
 
 
-class Judge:
-    """A sampling oracle over blocks, under the contract with another rule or layout."""
+def judge_of(contract: Contract, **rule: Any) -> Judge:
+    """The sampling oracle alone, under the contract with another rule or layout."""
+    observes = rule.pop("observes", contract.observes)
+    layout = attrs.evolve(contract.layout, **rule.pop("layout", {}))
+    rules = attrs.evolve(contract.sampling, **rule)
+    contract = attrs.evolve(contract, layout=layout, sampling=rules, observes=observes)
+    assert list(problems_of(contract)) == []
+    return Judge(contract, SamplingOracle)
 
-    def __init__(self, contract: Contract, **rule: Any) -> None:
-        observes = rule.pop("observes", contract.observes)
-        layout = attrs.evolve(contract.layout, **rule.pop("layout", {}))
-        rules = attrs.evolve(contract.sampling, **rule)
-        contract = attrs.evolve(contract, layout=layout, sampling=rules, observes=observes)
-        assert list(problems_of(contract)) == []
-        self.shadow = Shadow(contract)
-        self.oracle = SamplingOracle(contract, self.shadow)
 
-    def follow(self, action: Action, samples: int = 0, **fields: Any) -> None:
-        observation = Observation(samples, **fields)
-        self.shadow.follow(action, 0)
-        self.oracle.check(action, observation, self.oracle.facts)
+def malloc(size_bytes: int, size: int, samples: int = 0, thread: int = 0) -> Step:
+    return answer(Malloc(size_bytes, thread=thread), size=size, samples=samples)
 
-    def malloc(self, size_bytes: int, size: int, samples: int = 0, thread: int = 0) -> None:
-        self.follow(Malloc(size_bytes, thread=thread), samples, size=size)
 
-    def until(self, thread: int = 0) -> int:
-        return self.oracle.facts.bytes_until_sample(thread)
+def until(judge: Judge, thread: int = 0) -> int:
+    return judge.facts.bytes_until_sample(thread)
 
 
 @pytest.fixture
 def judge(blocks: Contract) -> Judge:
-    return Judge(blocks)
-
-
-def mismatch_of(judge: Judge, action: Action, samples: int = 0, **fields: Any) -> Mismatch:
-    with pytest.raises(Mismatch, match=r"^sampling: ") as raised:
-        judge.follow(action, samples, **fields)
-    return raised.value
+    return judge_of(blocks)
 
 
 # What a block counts.
@@ -106,20 +92,19 @@ def test_what_a_block_of_nothing_counts(blocks: Contract, counts: Any, counted: 
     ],
 )
 def test_the_clock_counts_what_the_rule_states(blocks: Contract, counts: str, left: int) -> None:
-    judge = Judge(blocks, counts=counts)
-    judge.malloc(9, size=16)
-    assert judge.until() == left
+    judge = judge_of(blocks, counts=counts)
+    judge(malloc(9, size=16))
+    assert until(judge) == left
 
 
 def test_a_block_of_several_parts_counts_all_of_them(judge: Judge) -> None:
-    judge.follow(Calloc(3, 9), size=32)
-    assert judge.until() == UNTIL - 32
+    judge(Calloc(3, 9), size=32)
+    assert until(judge) == UNTIL - 32
 
 
 def test_freeing_a_block_counts_nothing(judge: Judge) -> None:
-    judge.malloc(9, size=16)
-    judge.follow(Free(0))
-    assert (judge.until(), judge.oracle.facts.counted_bytes) == (UNTIL - 16, None)
+    judge(malloc(9, size=16), Free(0))
+    assert (until(judge), judge.facts.counted_bytes) == (UNTIL - 16, None)
 
 
 # A block that is made another size.
@@ -137,10 +122,10 @@ def test_a_block_of_64_bytes_moves_only_for_much_less_or_for_more(
 
 @pytest.mark.parametrize("requested", [1, 32, 64, 65, 128])
 def test_where_each_realloc_counts_what_is_asked_counts(blocks: Contract, requested: int) -> None:
-    judge = Judge(blocks, counts="requested", first_bytes=(1000,) * 3)
-    judge.malloc(64, size=64)
-    judge.follow(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
-    assert judge.oracle.facts.counted_bytes == requested
+    judge = judge_of(blocks, counts="requested", first_bytes=(1000,) * 3)
+    judge(malloc(64, size=64))
+    judge(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
+    assert judge.facts.counted_bytes == requested
 
 
 def test_half_of_an_odd_room_is_rounded_down() -> None:
@@ -148,133 +133,118 @@ def test_half_of_an_odd_room_is_rounded_down() -> None:
 
 
 def test_where_each_realloc_counts_one_in_place_counts_in_full(judge: Judge) -> None:
-    judge.malloc(9, size=16)
-    judge.follow(Realloc(0, 16), size=16)
-    assert judge.until() == UNTIL - 32
+    judge(malloc(9, size=16), answer(Realloc(0, 16), size=16))
+    assert until(judge) == UNTIL - 32
 
 
 def test_a_block_that_stays_counts_nothing_and_keeps_its_room(blocks: Contract) -> None:
-    judge = Judge(blocks, realloc="when_moved")
-    judge.malloc(30, size=32)
-    judge.follow(Realloc(0, 16), size=32)
-    assert (judge.until(), judge.oracle.facts.counted_bytes) == (UNTIL - 32, None)
+    judge = judge_of(blocks, realloc="when_moved")
+    judge(malloc(30, size=32), answer(Realloc(0, 16), size=32))
+    assert (until(judge), judge.facts.counted_bytes) == (UNTIL - 32, None)
 
 
 def test_a_block_that_stays_is_measured_by_its_room_ever_after(blocks: Contract) -> None:
-    judge = Judge(blocks, realloc="when_moved")
-    judge.malloc(30, size=32)
-    judge.follow(Realloc(0, 16), size=32)
-    judge.follow(Realloc(0, 15), size=16)
+    judge = judge_of(blocks, realloc="when_moved")
+    judge(malloc(30, size=32), answer(Realloc(0, 16), size=32), answer(Realloc(0, 15), size=16))
 
 
 def test_a_block_that_grows_a_little_gets_room_for_a_quarter_more(blocks: Contract) -> None:
-    judge = Judge(blocks, realloc="when_moved", counts="requested")
-    judge.malloc(6, size=8)
-    judge.follow(Realloc(0, 9), size=16)
-    assert judge.oracle.facts.counted_bytes == 10
+    judge = judge_of(blocks, realloc="when_moved", counts="requested")
+    judge(malloc(6, size=8), answer(Realloc(0, 9), size=16))
+    assert judge.facts.counted_bytes == 10
 
 
 @pytest.mark.parametrize(("requested", "counted"), [(30, None), (17, None), (16, 16), (33, 33)])
 def test_unless_alike_a_block_moves_to_another_room_only(
     blocks: Contract, requested: int, counted: int | None
 ) -> None:
-    judge = Judge(blocks, realloc="unless_alike", counts="requested", first_bytes=(1000,) * 3)
-    judge.malloc(32, size=32)
-    judge.follow(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
-    assert judge.oracle.facts.counted_bytes == counted
+    judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(1000,) * 3)
+    judge(malloc(32, size=32))
+    judge(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
+    assert judge.facts.counted_bytes == counted
 
 
 def test_unless_alike_a_block_that_was_sampled_moves(blocks: Contract) -> None:
-    judge = Judge(blocks, realloc="unless_alike", counts="requested", first_bytes=(3,) * 3)
-    judge.malloc(4, size=8, samples=1)
-    judge.follow(Realloc(0, 3), size=8)
-    assert judge.oracle.facts.counted_bytes == 3
-    judge.follow(Realloc(0, 2), size=8)
-    assert judge.oracle.facts.counted_bytes is None
+    judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(3,) * 3)
+    judge(malloc(4, size=8, samples=1), answer(Realloc(0, 3), size=8))
+    assert judge.facts.counted_bytes == 3
+    judge(Realloc(0, 2), size=8)
+    assert judge.facts.counted_bytes is None
 
 
 def test_unless_alike_a_block_moves_when_a_sample_is_due(blocks: Contract) -> None:
-    judge = Judge(blocks, realloc="unless_alike", counts="requested", first_bytes=(60,) * 3)
-    judge.malloc(32, size=32)
-    judge.follow(Realloc(0, 28), size=32)
-    judge.follow(Realloc(0, 29), samples=1, size=32)
+    judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(60,) * 3)
+    judge(malloc(32, size=32), answer(Realloc(0, 28), size=32))
+    judge(Realloc(0, 29), samples=1, size=32)
 
 
 def test_unless_alike_a_block_beyond_all_classes_stays_though_a_sample_is_due(
     blocks: Contract,
 ) -> None:
-    judge = Judge(blocks, realloc="unless_alike", counts="requested", first_bytes=(310,) * 3)
-    judge.malloc(300, size=512)
-    judge.follow(Realloc(0, 310), size=512)
-    assert judge.oracle.facts.counted_bytes is None
+    judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(310,) * 3)
+    judge(malloc(300, size=512), answer(Realloc(0, 310), size=512))
+    assert judge.facts.counted_bytes is None
 
 
 def test_a_block_may_be_sampled_when_it_is_made_another_size(judge: Judge) -> None:
-    judge.malloc(9, size=16)
-    judge.follow(Realloc(0, 40), samples=1, size=64)
+    judge(malloc(9, size=16), answer(Realloc(0, 40), samples=1, size=64))
 
 
 # How much room a block has.
 
 
 def test_a_sampled_block_has_room_for_the_class_where_nothing_else_is_said(judge: Judge) -> None:
-    judge.malloc(60, size=64, samples=1)
+    judge(malloc(60, size=64, samples=1))
 
 
 @pytest.mark.parametrize("action", [Malloc(9), Calloc(3, 3), Realloc(0, 9)], ids=str)
 def test_another_room_than_that_of_the_class_is_wrong(judge: Judge, action: Action) -> None:
-    judge.malloc(20, size=32)
-    mismatch = mismatch_of(judge, action, size=32)
+    mismatch = judge.mismatch(malloc(20, size=32), action, size=32)
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("size", 16, 32)
 
 
 def test_a_target_that_does_not_say_how_much_room_there_is_is_not_judged_by_it(
     blocks: Contract,
 ) -> None:
-    judge = Judge(blocks, observes=("samples", "minors"))
-    judge.follow(Malloc(9))
-    judge.follow(Realloc(0, 9))
+    judge = judge_of(blocks, observes=("samples", "minors"))
+    judge(Malloc(9), Realloc(0, 9))
 
 
 # Who samples.
 
 
 def test_sampling_is_on_from_the_start_where_the_contract_says_so(judge: Judge) -> None:
-    assert (judge.oracle.facts.period_bytes, judge.oracle.facts.was_enabled) == (PERIOD, True)
-    judge.malloc(60, size=64, samples=1)
+    assert (judge.facts.period_bytes, judge.facts.was_enabled) == (PERIOD, True)
+    judge(malloc(60, size=64, samples=1))
 
 
 def test_sampling_is_off_at_the_start_where_the_contract_says_nothing(blocks: Contract) -> None:
-    judge = Judge(blocks, initial_period_bytes=0)
-    judge.malloc(60, size=64)
-    assert not judge.oracle.facts.was_enabled
-    judge.follow(EnableSampling(PERIOD))
-    judge.malloc(60, size=64, samples=1)
+    judge = judge_of(blocks, initial_period_bytes=0)
+    judge(malloc(60, size=64))
+    assert not judge.facts.was_enabled
+    judge(EnableSampling(PERIOD), malloc(60, size=64, samples=1))
 
 
 def test_each_thread_has_a_clock_of_its_own(judge: Judge) -> None:
-    judge.malloc(30, size=32, thread=0)
-    judge.malloc(30, size=32, thread=1)
-    assert [judge.until(thread) for thread in range(3)] == [18, 28, 70]
-    judge.malloc(16, size=16, thread=0)
-    judge.malloc(20, size=32, thread=1, samples=1)
+    judge(malloc(30, size=32, thread=0), malloc(30, size=32, thread=1))
+    assert [until(judge, thread) for thread in range(3)] == [18, 28, 70]
+    judge(malloc(16, size=16, thread=0), malloc(20, size=32, thread=1, samples=1))
 
 
 def test_each_thread_goes_on_by_its_own_seed(judge: Judge) -> None:
     for thread in range(3):
-        judge.malloc(80, size=128, samples=1, thread=thread)
+        judge(malloc(80, size=128, samples=1, thread=thread))
     expected = [generator_of("gperftools", seed).draw(PERIOD) for seed in (1, 2, 3)]
-    assert [judge.until(thread) for thread in range(3)] == expected
+    assert [until(judge, thread) for thread in range(3)] == expected
 
 
 def test_a_realloc_is_counted_by_the_thread_that_asks(judge: Judge) -> None:
-    judge.malloc(9, size=16, thread=1)
-    judge.follow(Realloc(0, 9, thread=2), size=16)
-    assert [judge.until(thread) for thread in range(3)] == [50, 44, 54]
+    judge(malloc(9, size=16, thread=1), answer(Realloc(0, 9, thread=2), size=16))
+    assert [until(judge, thread) for thread in range(3)] == [50, 44, 54]
 
 
 def test_the_message_is_of_the_thread_that_allocated(judge: Judge) -> None:
-    mismatch = mismatch_of(judge, Malloc(9, thread=2), samples=1, size=16)
+    mismatch = judge.mismatch(Malloc(9, thread=2), samples=1, size=16)
     assert mismatch.why == (
         "70 bytes were left until the next sample, the block counts 16, "
         "the period is 100 on average: no sample expected"
@@ -282,15 +252,15 @@ def test_the_message_is_of_the_thread_that_allocated(judge: Judge) -> None:
 
 
 def test_the_message_names_the_byte_of_each_sample(blocks: Contract) -> None:
-    mismatch = mismatch_of(Judge(blocks, crosses="at"), Malloc(100), samples=0, size=128)
+    mismatch = judge_of(blocks, crosses="at").mismatch(Malloc(100), samples=0, size=128)
     assert "the block counts 128" in mismatch.why
     assert mismatch.why.endswith(": 1 sample expected, at byte 49")
 
 
 def test_enabling_restarts_the_count_of_every_thread(judge: Judge) -> None:
-    judge.follow(EnableSampling(200, thread=1))
+    judge(EnableSampling(200, thread=1))
     expected = [generator_of("gperftools", seed).draw(200) for seed in (1, 2, 3)]
-    assert [judge.until(thread) for thread in range(3)] == expected
+    assert [until(judge, thread) for thread in range(3)] == expected
 
 
 @pytest.mark.parametrize("action", [Malloc(60), Calloc(2, 30), Realloc(0, 60)], ids=str)
@@ -298,95 +268,85 @@ def test_enabling_restarts_the_count_of_every_thread(judge: Judge) -> None:
 def test_other_samples_than_the_one_that_is_due_are_wrong(
     judge: Judge, action: Action, samples: int
 ) -> None:
-    judge.malloc(9, size=16)
-    mismatch = mismatch_of(judge, action, samples, size=64)
+    mismatch = judge.mismatch(malloc(9, size=16), action, samples=samples, size=64)
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("samples", 1, samples)
 
 
 @pytest.mark.parametrize("action", [Free(0), SetPeriod(7), ReadProfile()], ids=str)
 def test_what_allocates_nothing_is_not_sampled(judge: Judge, action: Action) -> None:
-    judge.malloc(9, size=16)
-    assert mismatch_of(judge, action, samples=1).field == "samples"
+    assert judge.mismatch(malloc(9, size=16), action, samples=1).field == "samples"
 
 
 # The period, and pauses.
 
 
 def test_setting_the_period_leaves_the_present_distance(judge: Judge) -> None:
-    judge.follow(SetPeriod(4000))
-    assert (judge.oracle.facts.period_bytes, judge.until()) == (4000, UNTIL)
+    judge(SetPeriod(4000))
+    assert (judge.facts.period_bytes, until(judge)) == (4000, UNTIL)
 
 
 def test_what_is_drawn_after_the_period_was_set_is_drawn_for_it(judge: Judge) -> None:
-    judge.follow(SetPeriod(4000))
-    judge.malloc(60, size=64, samples=1)
-    assert judge.until() == generator_of("gperftools", 1).draw(4000)
+    judge(SetPeriod(4000), malloc(60, size=64, samples=1))
+    assert until(judge) == generator_of("gperftools", 1).draw(4000)
 
 
 def test_setting_the_period_does_not_enable(judge: Judge) -> None:
-    judge.follow(DisableSampling())
-    judge.follow(SetPeriod(4000))
-    judge.malloc(60, size=64)
-    assert judge.oracle.facts.period_bytes is None
+    judge(DisableSampling(), SetPeriod(4000), malloc(60, size=64))
+    assert judge.facts.period_bytes is None
 
 
 @pytest.fixture
 def unrecorded(blocks: Contract) -> Judge:
     """Paused, and counting all the same."""
-    judge = Judge(blocks, paused="counting")
-    judge.malloc(9, size=16)
-    judge.follow(PauseSampling())
+    judge = judge_of(blocks, paused="counting")
+    judge(malloc(9, size=16), PauseSampling())
     return judge
 
 
 def test_where_pausing_goes_on_counting_nothing_is_said_of_samples(unrecorded: Judge) -> None:
-    unrecorded.malloc(60, size=64)
-    assert (unrecorded.oracle.facts.unrecorded, unrecorded.oracle.facts.hits) == (1, ())
+    unrecorded(malloc(60, size=64))
+    assert (unrecorded.facts.unrecorded, unrecorded.facts.hits) == (1, ())
 
 
 def test_a_sample_that_is_said_while_paused_is_wrong(unrecorded: Judge) -> None:
-    assert mismatch_of(unrecorded, Malloc(60), samples=1, size=64).why == "sampling was off"
+    assert unrecorded.mismatch(Malloc(60), samples=1, size=64).why == "sampling was off"
 
 
 def test_where_pausing_goes_on_counting_a_distance_that_ends_is_followed_by_another(
     unrecorded: Judge,
 ) -> None:
-    unrecorded.malloc(60, size=64)
-    assert unrecorded.until() == generator_of("gperftools", 1).draw(PERIOD)
+    unrecorded(malloc(60, size=64))
+    assert until(unrecorded) == generator_of("gperftools", 1).draw(PERIOD)
 
 
 def test_where_pausing_goes_on_counting_resuming_changes_nothing(unrecorded: Judge) -> None:
-    unrecorded.malloc(9, size=16)
-    unrecorded.follow(ResumeSampling())
-    assert (unrecorded.oracle.facts.period_bytes, unrecorded.until()) == (PERIOD, UNTIL - 32)
-    unrecorded.malloc(30, size=32, samples=1)
+    unrecorded(malloc(9, size=16), ResumeSampling())
+    assert (unrecorded.facts.period_bytes, until(unrecorded)) == (PERIOD, UNTIL - 32)
+    unrecorded(malloc(30, size=32, samples=1))
 
 
 def test_a_period_that_is_set_while_paused_is_drawn_for(unrecorded: Judge) -> None:
-    unrecorded.follow(SetPeriod(4000))
-    unrecorded.malloc(60, size=64)
-    assert unrecorded.until() == generator_of("gperftools", 1).draw(4000)
-    unrecorded.follow(ResumeSampling())
-    assert unrecorded.oracle.facts.period_bytes == 4000
+    unrecorded(SetPeriod(4000), malloc(60, size=64))
+    assert until(unrecorded) == generator_of("gperftools", 1).draw(4000)
+    unrecorded(ResumeSampling())
+    assert unrecorded.facts.period_bytes == 4000
 
 
 def test_disabling_ends_the_count_that_goes_on(unrecorded: Judge) -> None:
-    unrecorded.follow(DisableSampling())
-    unrecorded.malloc(60, size=64)
-    assert (unrecorded.oracle.facts.unrecorded, unrecorded.until()) == (0, UNTIL - 16)
+    unrecorded(DisableSampling(), malloc(60, size=64))
+    assert (unrecorded.facts.unrecorded, until(unrecorded)) == (0, UNTIL - 16)
 
 
 def test_enabling_restarts_a_count_that_pausing_continues(unrecorded: Judge) -> None:
-    unrecorded.follow(EnableSampling(200))
-    assert unrecorded.until() == generator_of("gperftools", 1).draw(200)
+    unrecorded(EnableSampling(200))
+    assert until(unrecorded) == generator_of("gperftools", 1).draw(200)
 
 
 def test_where_pausing_stops_the_count_nothing_is_due_meanwhile(judge: Judge) -> None:
-    judge.follow(PauseSampling())
-    judge.malloc(60, size=64)
-    assert (judge.oracle.facts.unrecorded, judge.until()) == (0, UNTIL)
-    judge.follow(ResumeSampling())
-    assert judge.until() == generator_of("gperftools", 1).draw(PERIOD)
+    judge(PauseSampling(), malloc(60, size=64))
+    assert (judge.facts.unrecorded, until(judge)) == (0, UNTIL)
+    judge(ResumeSampling())
+    assert until(judge) == generator_of("gperftools", 1).draw(PERIOD)
 
 
 # What is reported about each sample.
@@ -397,18 +357,18 @@ TELLING = ("samples", "minors", "offsets", "weights")
 @pytest.fixture
 def telling(blocks: Contract) -> Judge:
     """Of a block's samples, the byte and the weight."""
-    return Judge(blocks, observes=TELLING, weights="passed", counts="requested")
+    return judge_of(blocks, observes=TELLING, weights="passed", counts="requested")
 
 
 def test_the_offset_and_the_weight_of_a_sample_are_right(telling: Judge) -> None:
-    telling.follow(Malloc(60), 1, offsets=[UNTIL], weights=[PERIOD + 60 - UNTIL - 1])
+    telling(Malloc(60), samples=1, offsets=[UNTIL], weights=[PERIOD + 60 - UNTIL - 1])
 
 
 @pytest.mark.parametrize("offsets", [[], [51], [50, 50]], ids=str)
 def test_another_byte_than_the_one_that_was_drawn_is_wrong(
     telling: Judge, offsets: list[int]
 ) -> None:
-    mismatch = mismatch_of(telling, Malloc(60), 1, offsets=offsets, weights=[109])
+    mismatch = telling.mismatch(Malloc(60), samples=1, offsets=offsets, weights=[109])
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("offsets", [UNTIL], offsets)
 
 
@@ -416,7 +376,7 @@ def test_another_byte_than_the_one_that_was_drawn_is_wrong(
 def test_another_weight_than_that_of_the_sample_is_wrong(
     telling: Judge, weights: list[int]
 ) -> None:
-    mismatch = mismatch_of(telling, Malloc(60), 1, offsets=[UNTIL], weights=weights)
+    mismatch = telling.mismatch(Malloc(60), samples=1, offsets=[UNTIL], weights=weights)
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("weights", [109], weights)
 
 
@@ -425,12 +385,11 @@ def test_another_weight_than_that_of_the_sample_is_wrong(
 def test_a_report_about_a_sample_that_was_not_taken_is_wrong(
     telling: Judge, action: Action, fields: dict[str, Any]
 ) -> None:
-    telling.follow(Malloc(9))
-    assert mismatch_of(telling, action, **fields).field in fields
+    assert telling.mismatch(Malloc(9), action, **fields).field in fields
 
 
 def test_what_the_contract_does_not_observe_of_a_sample_is_not_judged(judge: Judge) -> None:
-    judge.follow(Malloc(60), 1, size=64, offsets=[7], weights=[8])
+    judge(Malloc(60), samples=1, size=64, offsets=[7], weights=[8])
 
 
 # What is freed counts back.
@@ -449,50 +408,44 @@ NET: dict[str, Any] = {
 @pytest.fixture
 def net(blocks: Contract) -> Judge:
     """A period of 100 bytes, of which 60 are allocated."""
-    judge = Judge(blocks, **NET)
-    judge.follow(Malloc(60))
+    judge = judge_of(blocks, **NET)
+    judge(Malloc(60))
     return judge
 
 
 def test_what_was_freed_since_the_last_sample_does_not_count_for_the_next(net: Judge) -> None:
-    net.follow(Free(0))
-    net.follow(Malloc(99))
-    net.follow(Malloc(2), 1, weights=[101])
-    assert net.until() == PERIOD
+    net(Free(0), Malloc(99), answer(Malloc(2), samples=1, weights=[101]))
+    assert until(net) == PERIOD
 
 
 def test_a_period_that_is_freed_is_a_sample(net: Judge) -> None:
-    net.follow(Malloc(70), 1, weights=[130])
-    net.follow(Free(0))
-    assert mismatch_of(net, Free(0)).expected == 1
-    assert net.until() == PERIOD
+    net(answer(Malloc(70), samples=1, weights=[130]), Free(0))
+    assert net.mismatch(Free(0)).expected == 1
+    assert until(net) == PERIOD
 
 
 def test_a_sample_of_what_is_freed_weighs_what_was_freed(net: Judge) -> None:
-    net.follow(Malloc(70), 1, weights=[130])
-    net.follow(Malloc(5))
-    net.follow(Free(0))
-    net.follow(Free(0), 1, weights=[125])
+    net(answer(Malloc(70), samples=1, weights=[130]), Malloc(5), Free(0))
+    net(Free(0), samples=1, weights=[125])
 
 
 def test_a_sample_of_what_is_freed_too_early_is_wrong(net: Judge) -> None:
-    mismatch = mismatch_of(net, Free(0), 1, weights=[60])
+    mismatch = net.mismatch(Free(0), samples=1, weights=[60])
     assert (mismatch.expected, mismatch.got) == (0, 1)
 
 
 def test_a_block_of_the_size_that_is_not_sampled_ends_a_distance(blocks: Contract) -> None:
-    judge = Judge(blocks, **{**NET, "counting": NetBytes(unsampled_bytes=130)})
-    judge.follow(Malloc(40))
-    judge.follow(Malloc(130))
-    assert judge.until() == PERIOD
-    assert mismatch_of(judge, Malloc(131)).expected == 1
+    judge = judge_of(blocks, **{**NET, "counting": NetBytes(unsampled_bytes=130)})
+    judge(Malloc(40), Malloc(130))
+    assert until(judge) == PERIOD
+    assert judge.mismatch(Malloc(131)).expected == 1
 
 
 def test_a_header_before_a_block_counts(blocks: Contract) -> None:
     kinds = {"block": attrs.evolve(blocks.layout.kinds["block"], fixed_bytes=10)}
-    judge = Judge(blocks, layout={"kinds": kinds}, counts="requested")
-    judge.follow(Malloc(9), size=32)
-    assert judge.until() == UNTIL - 19
+    judge = judge_of(blocks, layout={"kinds": kinds}, counts="requested")
+    judge(Malloc(9), size=32)
+    assert until(judge) == UNTIL - 19
 
 
 @pytest.mark.parametrize(

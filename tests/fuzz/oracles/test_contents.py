@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from zlib import crc32
 
 import attrs
 import pytest
+from judging import Judge, Step, answer
 
-from fuzz.oracles import Bench, Mismatch
 from fuzz.protocol.actions import (
-    Action,
     AllocateArray,
     AllocateString,
     CheckContents,
@@ -19,7 +19,6 @@ from fuzz.protocol.actions import (
     Write,
 )
 from fuzz.protocol.contract import Contract, layout_of_blocks
-from fuzz.protocol.observation import Observation
 from fuzz.protocol.written import contents_of
 
 STRING, CHECK = AllocateString(12), CheckContents()
@@ -31,15 +30,8 @@ def contract(contract: Contract) -> Contract:
     return attrs.evolve(contract, actions=actions, observes=("contents",), contents="bytes")
 
 
-def bench_after(contract: Contract, *actions: Action) -> Bench:
-    bench = Bench(contract)
-    for action in actions:
-        bench.judge(action, Observation())
-    return bench
-
-
-def check(bench: Bench, *rows: list[int]) -> None:
-    bench.judge(CHECK, Observation(contents=[*rows]))
+def check(*rows: list[int]) -> Step:
+    return answer(CHECK, contents=[*rows])
 
 
 def test_the_bytes_are_a_number_and_a_hash_of_number_and_offset() -> None:
@@ -60,72 +52,67 @@ def test_a_short_object_has_the_first_bytes_of_a_long_one() -> None:
 
 
 def test_each_string_keeps_its_number(contract: Contract) -> None:
-    bench = bench_after(contract, STRING, AllocateString(0), STRING, Free(0))
-    check(bench, [0], [3])
+    judge = Judge(contract)
+    judge(STRING, AllocateString(0), STRING, Free(0), check([0], [3]))
 
 
 def test_a_string_that_only_an_array_refers_to_is_checked_too(contract: Contract) -> None:
-    bench = bench_after(contract, STRING, AllocateArray(1), Write(1, 0, 0), Free(0), STRING)
-    check(bench, [2], [1])
-    with pytest.raises(Mismatch, match="expected 2, got 1"):
-        check(bench, [2])
+    judge = Judge(contract)
+    judge(STRING, AllocateArray(1), Write(1, 0, 0), Free(0), STRING, check([2], [1]))
+    assert "expected 2, got 1" in str(judge.mismatch(check([2])))
 
 
 def test_no_answer_is_a_mismatch(contract: Contract) -> None:
-    with pytest.raises(Mismatch, match="contents: contents: expected 1, got None"):
-        bench_after(contract, STRING).judge(CHECK, Observation())
+    problem = str(Judge(contract).mismatch(STRING, CHECK))
+    assert problem.startswith("contents: contents: expected 1, got None")
 
 
 def test_a_wrong_byte_is_shown_with_its_offset_and_the_expected_ones(contract: Contract) -> None:
-    bench = bench_after(contract, STRING)
-    with pytest.raises(Mismatch) as raised:
-        check(bench, [1, 9, 0, 105, 7])
-    assert (raised.value.expected, raised.value.got) == ("ca 69 07 at offset 9", "00 69 07")
-    assert raised.value.why == "string #1 has 12 bytes and the number 1"
+    mismatch = Judge(contract).mismatch(STRING, check([1, 9, 0, 105, 7]))
+    assert (mismatch.expected, mismatch.got) == ("ca 69 07 at offset 9", "00 69 07")
+    assert mismatch.why == "string #1 has 12 bytes and the number 1"
 
 
 def test_the_number_of_another_object_is_shown_as_its_bytes(contract: Contract) -> None:
-    bench = bench_after(contract, STRING, STRING)
-    with pytest.raises(Mismatch) as raised:
-        check(bench, [1], [258])
-    assert raised.value.expected == "00 00 00 00 00 00 00 at offset 1"
-    assert raised.value.got == "01 00 00 00 00 00 00"
+    mismatch = Judge(contract).mismatch(STRING, STRING, check([1], [258]))
+    assert mismatch.expected == "00 00 00 00 00 00 00 at offset 1"
+    assert mismatch.got == "01 00 00 00 00 00 00"
 
 
 @pytest.mark.parametrize("row", [[], [1, 9], [1, 12, 0], [1, -1, 0], [2**64], [-1, 9, 0]])
 def test_a_row_without_a_meaning_is_a_mismatch(contract: Contract, row: list[int]) -> None:
-    with pytest.raises(Mismatch, match=r"expected the row \[1\], got the row"):
-        check(bench_after(contract, STRING), row)
+    problem = str(Judge(contract).mismatch(STRING, check(row)))
+    assert "expected the row [1], got the row" in problem
 
 
 def test_a_resized_block_keeps_its_number(contract: Contract) -> None:
     blocks = attrs.evolve(contract, layout=layout_of_blocks(100), nursery_bytes=0, prebuilt=())
-    bench = bench_after(blocks, Malloc(20), Malloc(1), Free(0), Malloc(9), Realloc(1, 20))
-    check(bench, [2], [3])
-    with pytest.raises(Mismatch, match=r"at offset 16, got 00 \(block #4 has 20 bytes"):
-        check(bench, [2], [3, 16, 0])
+    judge = Judge(blocks)
+    judge(Malloc(20), Malloc(1), Free(0), Malloc(9), Realloc(1, 20), check([2], [3]))
+    problem = str(judge.mismatch(check([2], [3, 16, 0])))
+    assert "at offset 16, got 00 (block #4 has 20 bytes" in problem
 
 
 def test_all_bytes_of_wide_characters_are_compared(contract: Contract) -> None:
     string = attrs.evolve(contract.layout.kinds["string"], item_bytes=4)
     layout = attrs.evolve(contract.layout, kinds={**contract.layout.kinds, "string": string})
     wide = attrs.evolve(contract, layout=layout)
-    bench = bench_after(wide, AllocateString(3))
-    check(bench, [1])
-    with pytest.raises(Mismatch, match=r"at offset 11, got 00 \(string #1 has 12 bytes"):
-        check(bench, [1, 11, 0])
-    bench = bench_after(attrs.evolve(wide, contents="checksums"), AllocateString(3))
-    check(bench, [crc32(contents_of(1, 12))])
+    judge = Judge(wide)
+    problem = str(judge.mismatch(AllocateString(3), check([1]), check([1, 11, 0])))
+    assert "at offset 11, got 00 (string #1 has 12 bytes" in problem
+    checksum = check([crc32(contents_of(1, 12))])
+    Judge(attrs.evolve(wide, contents="checksums"))(AllocateString(3), checksum)
 
 
 def test_a_checksum_names_the_block_too(contract: Contract) -> None:
-    bench = bench_after(attrs.evolve(contract, contents="checksums"), STRING)
+    judge = Judge(attrs.evolve(contract, contents="checksums"))
+    judge(STRING)
     right = crc32(contents_of(1, 12))
-    check(bench, [right])
+    judge(check([right]))
     for row in ([1], [right, 0], []):
-        with pytest.raises(Mismatch, match=r"expected the row \[\d+\], got .*CRC-32 of the bytes"):
-            check(bench, row)
+        problem = str(judge.mismatch(check(row)))
+        assert re.search(r"expected the row \[\d+\], got .*CRC-32 of the bytes", problem)
 
 
 def test_a_contract_of_an_earlier_version_is_not_judged(contract: Contract) -> None:
-    bench_after(attrs.evolve(contract, contents=None), STRING).judge(CHECK, Observation())
+    Judge(attrs.evolve(contract, contents=None))(STRING, CHECK)

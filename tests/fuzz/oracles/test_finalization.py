@@ -6,8 +6,8 @@ from typing import Any
 
 import attrs
 import pytest
+from judging import Judge, Step, answer
 
-from fuzz.oracles import Bench, Mismatch
 from fuzz.protocol.actions import (
     Action,
     AllocateEphemeron,
@@ -27,38 +27,31 @@ from fuzz.protocol.actions import (
     Write,
 )
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation
 from fuzz.run import run_actions
 from fuzz.targets import make_target
 
 NODE, FULL, MINOR, RUN = AllocateNode(0), CollectFull(), CollectMinor(), RunFinalizers()
 KEEP = RunFinalizers(keep=True)
-Step = Action | tuple[Action, Any]
+Seen = Action | tuple[Action, Any]
 """An action, with its answer if it has one: finalizers, a value, or whether something is alive."""
 
 
-def answer_to(step: Step) -> tuple[Action, Observation]:
-    action, answer = step if isinstance(step, tuple) else (step, None)
-    observation = Observation(minors=int(action.collects != "never"))
-    if action.answer:
-        setattr(observation, action.answer, [] if answer is None and action is RUN else answer)
-    return action, observation
+def step_of(answered: Seen) -> Step:
+    """A collecting action has one minor collection."""
+    action, value = answered if isinstance(answered, tuple) else (answered, None)
+    if value is None and action is RUN:
+        value = []
+    fields = {action.answer: value} if action.answer else {}
+    return answer(action, minors=int(action.collects != "never"), **fields)
 
 
-def judge(contract: Contract, *steps: Step) -> str | None:
+def verdict(contract: Contract, *answered: Seen) -> str | None:
     """What is wrong with the last answer, if anything; the others must be right."""
-    bench = Bench(contract)
-    *right, last = map(answer_to, steps)
-    for action, observation in right:
-        bench.judge(action, observation)
-    try:
-        bench.judge(*last)
-    except Mismatch as mismatch:
-        return mismatch.why
-    return None
+    mismatch = Judge(contract).verdict(*map(step_of, answered))
+    return mismatch.why if mismatch else None
 
 
-HELD: list[Step] = [
+HELD: list[Seen] = [
     *(AllocateNode(0, destructor=5), NODE, RegisterFinalizer(1, 0), Write(1, 0, 0)),
     *(Free(0), Free(0)),
 ]
@@ -69,61 +62,61 @@ HELD: list[Step] = [
 def test_a_destructor_is_called_once_when_a_collection_has_found_its_object_dead(
     collection: Action, finalizing: Contract
 ) -> None:
-    steps: list[Step] = [AllocateNode(0, destructor=5), Free(0)]
-    assert "was alive" in (judge(finalizing, *steps, (RUN, [5])) or "")
-    assert judge(finalizing, *steps, collection, (RUN, [5])) is None
-    why = judge(finalizing, *steps, collection, (RUN, [5]), collection, (RUN, [5]))
+    steps: list[Seen] = [AllocateNode(0, destructor=5), Free(0)]
+    assert "was alive" in (verdict(finalizing, *steps, (RUN, [5])) or "")
+    assert verdict(finalizing, *steps, collection, (RUN, [5])) is None
+    why = verdict(finalizing, *steps, collection, (RUN, [5]), collection, (RUN, [5]))
     assert why == "5 (of node #1) has run before"
-    assert "has run" in (judge(finalizing, *steps, collection, (RUN, [5, 5])) or "")
+    assert "has run" in (verdict(finalizing, *steps, collection, (RUN, [5, 5])) or "")
 
 
 def test_a_destructor_is_called_within_the_promised_number_of_full_collections(
     finalizing: Contract,
 ) -> None:
-    steps: list[Step] = [AllocateNode(0, destructor=5), MINOR, Free(0), MINOR, FULL]
-    assert judge(finalizing, *steps, (RUN, [])) == "after 1 full collection"
+    steps: list[Seen] = [AllocateNode(0, destructor=5), MINOR, Free(0), MINOR, FULL]
+    assert verdict(finalizing, *steps, (RUN, [])) == "after 1 full collection"
     for within, why in ((2, None), (0, None)):
-        assert judge(promising(finalizing, within=within), *steps, (RUN, [])) is why
+        assert verdict(promising(finalizing, within=within), *steps, (RUN, [])) is why
     later = promising(finalizing, within=2)
-    assert judge(later, *steps, (RUN, []), FULL, (RUN, [])) == "after 2 full collections"
+    assert verdict(later, *steps, (RUN, []), FULL, (RUN, [])) == "after 2 full collections"
 
 
 def test_a_destructor_is_not_called_while_its_object_is_alive(finalizing: Contract) -> None:
-    steps: list[Step] = [AllocateNode(0, destructor=5), FULL]
-    assert judge(finalizing, *steps, (RUN, [])) is None
-    assert judge(finalizing, *steps, (RUN, [5])) == "node #1 was alive at each collection"
+    steps: list[Seen] = [AllocateNode(0, destructor=5), FULL]
+    assert verdict(finalizing, *steps, (RUN, [])) is None
+    assert verdict(finalizing, *steps, (RUN, [5])) == "node #1 was alive at each collection"
 
 
 def test_a_destructor_waits_for_the_finalizers_that_keep_its_object(finalizing: Contract) -> None:
-    assert judge(finalizing, *HELD, FULL, (RUN, [0])) is None
-    assert judge(finalizing, *HELD, FULL, (RUN, [5, 0])) == "node #1 was alive at each collection"
+    assert verdict(finalizing, *HELD, FULL, (RUN, [0])) is None
+    assert verdict(finalizing, *HELD, FULL, (RUN, [5, 0])) == "node #1 was alive at each collection"
     run = [*HELD, FULL, (RUN, [0]), FULL]
-    assert judge(finalizing, *run, (RUN, [5])) is None
-    assert judge(finalizing, *run, (RUN, [])) == "after 1 full collection"
+    assert verdict(finalizing, *run, (RUN, [5])) is None
+    assert verdict(finalizing, *run, (RUN, [])) == "after 1 full collection"
     kept = [*HELD, FULL, (KEEP, [0]), FULL]
-    assert judge(finalizing, *kept, (RUN, [])) is None
-    assert judge(finalizing, *kept, (RUN, [5])) == "node #1 was alive at each collection"
+    assert verdict(finalizing, *kept, (RUN, [])) is None
+    assert verdict(finalizing, *kept, (RUN, [5])) == "node #1 was alive at each collection"
 
 
 def test_a_destructor_waits_for_nothing_where_objects_with_finalizers_are_dead(
     finalizing: Contract,
 ) -> None:
     contract = promising(finalizing, order="none", cycles="any", objects="dead")
-    assert judge(contract, *HELD, FULL, (RUN, [5, 0])) is None
-    assert judge(contract, *HELD, FULL, (RUN, [0])) == "after 1 full collection"
+    assert verdict(contract, *HELD, FULL, (RUN, [5, 0])) is None
+    assert verdict(contract, *HELD, FULL, (RUN, [0])) == "after 1 full collection"
 
 
 def test_taking_finalizers_back_leaves_the_destructor(finalizing: Contract) -> None:
     steps = [AllocateNode(0, destructor=5), UnregisterFinalizer(0), Free(0), FULL]
-    assert judge(finalizing, *steps, (RUN, [5])) is None
-    assert judge(finalizing, *steps, (RUN, [])) == "after 1 full collection"
+    assert verdict(finalizing, *steps, (RUN, [5])) is None
+    assert verdict(finalizing, *steps, (RUN, [])) == "after 1 full collection"
 
 
 def test_a_weak_reference_is_cleared_before_the_destructor_is_called(finalizing: Contract) -> None:
-    steps: list[Step] = [AllocateNode(0, destructor=5), MINOR, AllocateWeakref(0), Free(0)]
+    steps: list[Seen] = [AllocateNode(0, destructor=5), MINOR, AllocateWeakref(0), Free(0)]
     called = [*steps, CollectStep(), (RUN, [5])]
-    assert judge(finalizing, *called, (ReadWeakref(0), False)) is None
-    assert judge(finalizing, *called, (ReadWeakref(0), True)) == "its object did not survive"
+    assert verdict(finalizing, *called, (ReadWeakref(0), False)) is None
+    assert verdict(finalizing, *called, (ReadWeakref(0), True)) == "its object did not survive"
 
 
 def promising(contract: Contract, **promises: Any) -> Contract:
@@ -131,9 +124,9 @@ def promising(contract: Contract, **promises: Any) -> Contract:
     return attrs.evolve(contract, finalizers=attrs.evolve(contract.finalizers, **promises))
 
 
-def dead(*writes: Write, nodes: int = 2) -> list[Step]:
+def dead(*writes: Write, nodes: int = 2) -> list[Seen]:
     """Nodes with finalizers 0, 1 and so on, in slots of these numbers, and then dropped."""
-    made: list[Step] = [NODE] * nodes
+    made: list[Seen] = [NODE] * nodes
     made += [RegisterFinalizer(each, each) for each in range(nodes)]
     return [*made, *writes, *[Free(0)] * nodes]
 
@@ -161,16 +154,14 @@ AGAIN = [*dead(nodes=1), FULL, (KEEP, [0]), Resurrect(0), RegisterFinalizer(0, 1
         [*AGAIN, Free(0), FULL, (KEEP, []), FULL, (RUN, [1])],
     ],
 )
-def test_these_answers_are_right(steps: list[Step], finalizing: Contract) -> None:
-    assert judge(finalizing, *steps) is None
+def test_these_answers_are_right(steps: list[Seen], finalizing: Contract) -> None:
+    assert verdict(finalizing, *steps) is None
 
 
 def test_a_collection_in_a_registration_may_find_other_objects_dead(finalizing: Contract) -> None:
-    bench = Bench(finalizing)
-    for action in (NODE, NODE, RegisterFinalizer(0, 0), Free(0)):
-        bench.judge(action, Observation())
-    bench.judge(RegisterFinalizer(0, 1), Observation(minors=1))
-    bench.judge(RUN, Observation(finalized=[0]))
+    collecting = answer(RegisterFinalizer(0, 1), minors=1)
+    steps = (NODE, NODE, RegisterFinalizer(0, 0), Free(0), collecting)
+    Judge(finalizing)(*steps, answer(RUN, finalized=[0]))
 
 
 @pytest.mark.parametrize(
@@ -198,15 +189,15 @@ def test_a_collection_in_a_registration_may_find_other_objects_dead(finalizing: 
         ([NODE, (FULL, None), (MINOR, None), (RUN, [5])], "5 was never registered"),
     ],
 )
-def test_these_answers_are_wrong(steps: list[Step], why: str, finalizing: Contract) -> None:
-    assert why in (judge(finalizing, *steps) or "")
+def test_these_answers_are_wrong(steps: list[Seen], why: str, finalizing: Contract) -> None:
+    assert why in (verdict(finalizing, *steps) or "")
 
 
 def test_an_object_may_wait_while_one_that_may_be_in_the_queue_refers_to_it(
     finalizing: Contract,
 ) -> None:
-    steps: list[Step] = [*dead(ONE_REFERS_TO_ZERO), MINOR, FULL, (RUN, [1]), MINOR, (RUN, [])]
-    assert judge(finalizing, *steps) is None
+    steps: list[Seen] = [*dead(ONE_REFERS_TO_ZERO), MINOR, FULL, (RUN, [1]), MINOR, (RUN, [])]
+    assert verdict(finalizing, *steps) is None
 
 
 def test_an_object_that_waited_for_another_one_may_lose_its_place_in_its_cycle(
@@ -214,9 +205,9 @@ def test_an_object_that_waited_for_another_one_may_lose_its_place_in_its_cycle(
 ) -> None:
     """Node 2 refers to nodes 0 and 1, which refer to each other."""
     steps = [*dead(*CYCLE, Write(2, 0, 0), nodes=3), FULL, (RUN, [2]), FULL]
-    assert judge(finalizing, *steps, (RUN, [1])) is None
-    assert judge(finalizing, *steps, (RUN, [0])) is None
-    assert judge(finalizing, *steps, (RUN, [0, 1])) is not None
+    assert verdict(finalizing, *steps, (RUN, [1])) is None
+    assert verdict(finalizing, *steps, (RUN, [0])) is None
+    assert verdict(finalizing, *steps, (RUN, [0, 1])) is not None
 
 
 @pytest.mark.parametrize(
@@ -241,19 +232,19 @@ def test_contracts_promise_other_orders_and_bounds(
 ) -> None:
     contract = promising(finalizing, **{"order": "none", "cycles": "any"} | promise)
     steps = [FULL, *dead(*writes), FULL]
-    assert judge(contract, *steps, (RUN, right)) is None
-    assert judge(contract, *steps, (RUN, wrong)) is not None
+    assert verdict(contract, *steps, (RUN, right)) is None
+    assert verdict(contract, *steps, (RUN, wrong)) is not None
 
 
 @pytest.mark.parametrize("before", [[], [FULL], [MINOR], [FULL, MINOR]], ids=str)
 def test_reverse_registration_is_judged_in_any_full_collection_that_nothing_may_precede(
-    before: list[Step], finalizing: Contract
+    before: list[Seen], finalizing: Contract
 ) -> None:
     contract = promising(finalizing, order="reverse_registration", cycles="any")
     contract = attrs.evolve(contract, promises=("collections",))
     steps = [*before, *dead(), FULL]
-    assert judge(contract, *steps, (RUN, [1, 0])) is None
-    assert judge(contract, *steps, (RUN, [0, 1])) is not None
+    assert verdict(contract, *steps, (RUN, [1, 0])) is None
+    assert verdict(contract, *steps, (RUN, [0, 1])) is not None
 
 
 @pytest.mark.parametrize("promises", [("collections",), ()], ids=str)
@@ -264,56 +255,56 @@ def test_reverse_registration_is_not_judged_while_a_major_collection_may_be_in_p
     contract = promising(finalizing, order="reverse_registration", cycles="any")
     contract = attrs.evolve(contract, promises=promises)
     steps = [CollectStep() if promises else MINOR, *dead(), FULL]
-    assert judge(contract, *steps, (RUN, [0, 1])) is None
+    assert verdict(contract, *steps, (RUN, [0, 1])) is None
 
 
 def test_a_weak_reference_is_cleared_before_the_finalizer_runs_and_stays_cleared(
     finalizing: Contract,
 ) -> None:
-    steps: list[Step] = [NODE, AllocateWeakref(0), RegisterFinalizer(0, 0), Free(0), FULL]
+    steps: list[Seen] = [NODE, AllocateWeakref(0), RegisterFinalizer(0, 0), Free(0), FULL]
     steps += [(KEEP, [0]), Resurrect(0)]
-    assert judge(finalizing, *steps, (ReadWeakref(0), False)) is None
-    assert judge(finalizing, *steps, (ReadWeakref(0), True)) == "its object did not survive"
+    assert verdict(finalizing, *steps, (ReadWeakref(0), False)) is None
+    assert verdict(finalizing, *steps, (ReadWeakref(0), True)) == "its object did not survive"
     contract = promising(finalizing, weak="cleared_after")
-    assert judge(contract, *steps, (ReadWeakref(0), True)) is None
-    assert judge(contract, *steps, (ReadWeakref(0), False)) == "its object is reachable"
+    assert verdict(contract, *steps, (ReadWeakref(0), True)) is None
+    assert verdict(contract, *steps, (ReadWeakref(0), False)) == "its object is reachable"
 
 
 def test_a_new_weak_reference_to_a_resurrected_object_dies_with_it(finalizing: Contract) -> None:
     steps = [*dead(nodes=1), FULL, (KEEP, [0]), Resurrect(0), AllocateWeakref(0)]
-    assert judge(finalizing, *steps, FULL, (ReadWeakref(1), True)) is None
+    assert verdict(finalizing, *steps, FULL, (ReadWeakref(1), True)) is None
     steps += [Free(0), (RUN, []), FULL]
-    assert judge(finalizing, *steps, (ReadWeakref(0), False)) is None
-    assert judge(finalizing, *steps, (ReadWeakref(0), True)) is not None
+    assert verdict(finalizing, *steps, (ReadWeakref(0), False)) is None
+    assert verdict(finalizing, *steps, (ReadWeakref(0), True)) is not None
 
 
 def test_an_ephemeron_has_its_value_until_its_key_is_dead(finalizing: Contract) -> None:
-    steps: list[Step] = [NODE, AllocateNode(7), AllocateEphemeron(0, 1), Free(1), FULL]
-    assert judge(finalizing, *steps, (ReadEphemeron(1), 7)) is None
-    assert judge(finalizing, *steps, (ReadEphemeron(1), None)) == "its key is alive"
-    assert judge(finalizing, *steps, (ReadEphemeron(1), 8)) == "of a node"
+    steps: list[Seen] = [NODE, AllocateNode(7), AllocateEphemeron(0, 1), Free(1), FULL]
+    assert verdict(finalizing, *steps, (ReadEphemeron(1), 7)) is None
+    assert verdict(finalizing, *steps, (ReadEphemeron(1), None)) == "its key is alive"
+    assert verdict(finalizing, *steps, (ReadEphemeron(1), 8)) == "of a node"
     dropped = [*steps, Free(0), FULL]
-    assert judge(finalizing, *dropped, (ReadEphemeron(0), None)) is None
-    assert judge(finalizing, *dropped, (ReadEphemeron(0), 7)) == "its key is dead"
+    assert verdict(finalizing, *dropped, (ReadEphemeron(0), None)) is None
+    assert verdict(finalizing, *dropped, (ReadEphemeron(0), 7)) == "its key is dead"
 
 
 def test_a_chain_of_ephemerons_lives_and_dies_at_once(finalizing: Contract) -> None:
     """Slots: the key of the first one, then three ephemerons, the last one first."""
-    steps: list[Step] = [NODE, AllocateNode(1), AllocateNode(2), AllocateNode(3)]
+    steps: list[Seen] = [NODE, AllocateNode(1), AllocateNode(2), AllocateNode(3)]
     steps += [AllocateEphemeron(each, each + 1) for each in (2, 1, 0)]
     steps += [Free(1)] * 3
     for slot, value in ((1, 3), (2, 2), (3, 1)):
-        assert judge(finalizing, *steps, FULL, (ReadEphemeron(slot), value)) is None
+        assert verdict(finalizing, *steps, FULL, (ReadEphemeron(slot), value)) is None
         dropped = [*steps, Free(0), FULL]
-        assert judge(finalizing, *dropped, (ReadEphemeron(slot - 1), None)) is None
-        assert judge(finalizing, *dropped, (ReadEphemeron(slot - 1), value)) is not None
+        assert verdict(finalizing, *dropped, (ReadEphemeron(slot - 1), None)) is None
+        assert verdict(finalizing, *dropped, (ReadEphemeron(slot - 1), value)) is not None
 
 
 def test_a_dead_ephemeron_may_keep_its_value_until_a_full_collection(finalizing: Contract) -> None:
-    steps: list[Step] = [NODE, NODE, AllocateWeakref(1), AllocateEphemeron(0, 1), Free(3), Free(1)]
-    assert judge(finalizing, *steps, MINOR, (ReadWeakref(1), True)) is None
-    assert judge(finalizing, *steps, MINOR, (ReadWeakref(1), False)) is None
-    assert judge(finalizing, *steps, FULL, (ReadWeakref(1), True)) == "its object did not survive"
+    steps: list[Seen] = [NODE, NODE, AllocateWeakref(1), AllocateEphemeron(0, 1), Free(3), Free(1)]
+    assert verdict(finalizing, *steps, MINOR, (ReadWeakref(1), True)) is None
+    assert verdict(finalizing, *steps, MINOR, (ReadWeakref(1), False)) is None
+    assert verdict(finalizing, *steps, FULL, (ReadWeakref(1), True)) == "its object did not survive"
 
 
 def test_the_value_of_a_dead_ephemeron_dies_in_the_reference() -> None:
@@ -323,35 +314,35 @@ def test_the_value_of_a_dead_ephemeron_dies_in_the_reference() -> None:
 
 
 def test_a_key_that_a_finalizer_keeps_is_alive(finalizing: Contract) -> None:
-    steps: list[Step] = [NODE, AllocateNode(7), AllocateEphemeron(0, 1), Free(1)]
+    steps: list[Seen] = [NODE, AllocateNode(7), AllocateEphemeron(0, 1), Free(1)]
     steps += [RegisterFinalizer(0, 0), Free(0), FULL]
-    assert judge(finalizing, *steps, (ReadEphemeron(0), 7)) is None
-    assert judge(finalizing, *steps, (RUN, [0]), FULL, (ReadEphemeron(0), None)) is None
-    assert judge(finalizing, *steps, (ReadEphemeron(0), None)) == "its key is alive"
+    assert verdict(finalizing, *steps, (ReadEphemeron(0), 7)) is None
+    assert verdict(finalizing, *steps, (RUN, [0]), FULL, (ReadEphemeron(0), None)) is None
+    assert verdict(finalizing, *steps, (ReadEphemeron(0), None)) == "its key is alive"
 
 
 def test_an_object_that_is_dead_when_its_finalizer_is_called_keeps_nothing(
     finalizing: Contract,
 ) -> None:
     """Node 1 has a finalizer and refers to node 0, which has a weak reference."""
-    steps: list[Step] = [NODE, NODE, ONE_REFERS_TO_ZERO, AllocateWeakref(0)]
+    steps: list[Seen] = [NODE, NODE, ONE_REFERS_TO_ZERO, AllocateWeakref(0)]
     steps += [RegisterFinalizer(1, 0), Free(0), Free(0), FULL]
     contract = promising(finalizing, weak="cleared_after")
-    assert judge(contract, *steps, (ReadWeakref(0), False)) == "its object is reachable"
-    assert judge(contract, *steps, (KEEP, [0]), FULL, (ReadWeakref(0), True)) is None
+    assert verdict(contract, *steps, (ReadWeakref(0), False)) == "its object is reachable"
+    assert verdict(contract, *steps, (KEEP, [0]), FULL, (ReadWeakref(0), True)) is None
     contract = promising(contract, objects="dead")
-    assert judge(contract, *steps, (ReadWeakref(0), False)) is None
-    assert judge(contract, *steps, (ReadWeakref(0), True)) == "its object did not survive"
-    assert judge(contract, *steps, (KEEP, [0]), (ReadWeakref(0), True)) is not None
+    assert verdict(contract, *steps, (ReadWeakref(0), False)) is None
+    assert verdict(contract, *steps, (ReadWeakref(0), True)) == "its object did not survive"
+    assert verdict(contract, *steps, (KEEP, [0]), (ReadWeakref(0), True)) is not None
 
 
 def test_an_object_whose_finalizer_was_called_is_dead_after_a_minor_collection_too(
     finalizing: Contract,
 ) -> None:
     contract = promising(finalizing, within=0, objects="dead", weak="cleared_before")
-    steps: list[Step] = [NODE, AllocateWeakref(0), RegisterFinalizer(0, 0), MINOR, Free(0), MINOR]
-    assert judge(contract, *steps, (RUN, [0]), (ReadWeakref(0), True)) is not None
-    assert judge(contract, *steps, (RUN, [0]), (ReadWeakref(0), False)) is None
+    steps: list[Seen] = [NODE, AllocateWeakref(0), RegisterFinalizer(0, 0), MINOR, Free(0), MINOR]
+    assert verdict(contract, *steps, (RUN, [0]), (ReadWeakref(0), True)) is not None
+    assert verdict(contract, *steps, (RUN, [0]), (ReadWeakref(0), False)) is None
 
 
 @pytest.mark.parametrize("collection", [MINOR, FULL])
@@ -359,10 +350,10 @@ def test_an_attached_value_dies_with_its_key_alone(
     collection: Action, finalizing: Contract
 ) -> None:
     """Slots: the key, and a weak reference to the value. The ephemeron is dead."""
-    steps: list[Step] = [NODE, NODE, AllocateWeakref(1), AllocateEphemeron(0, 1)]
+    steps: list[Seen] = [NODE, NODE, AllocateWeakref(1), AllocateEphemeron(0, 1)]
     steps += [Free(3), Free(1), collection]
-    assert judge(finalizing, *steps, (ReadWeakref(1), False)) is None
+    assert verdict(finalizing, *steps, (ReadWeakref(1), False)) is None
     contract = promising(finalizing, ephemerons="attached")
-    assert judge(contract, *steps, (ReadWeakref(1), True)) is None
-    assert judge(contract, *steps, (ReadWeakref(1), False)) == "its object is reachable"
-    assert judge(contract, *steps, Free(0), FULL, (ReadWeakref(0), True)) is not None
+    assert verdict(contract, *steps, (ReadWeakref(1), True)) is None
+    assert verdict(contract, *steps, (ReadWeakref(1), False)) == "its object is reachable"
+    assert verdict(contract, *steps, Free(0), FULL, (ReadWeakref(0), True)) is not None

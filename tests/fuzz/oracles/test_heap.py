@@ -4,9 +4,9 @@ from typing import Any
 
 import attrs
 import pytest
+from judging import Judge, Step, answer
 
 from fuzz.mutator.objects import Age
-from fuzz.oracles import Bench, Mismatch
 from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
@@ -38,95 +38,84 @@ from fuzz.protocol.actions import (
     WriteNumber,
 )
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation, Report
+from fuzz.protocol.observation import Report
 
 COLLECTIONS = CollectMinor | CollectStep | CollectProgress | CollectFull
 NODE, MINOR, STEP, FULL = AllocateNode(0), CollectMinor(), CollectStep(), CollectFull()
 REPORT = Report([], 0, 0, 0)
-Step = Action | tuple[Action, Observation]
 
 
-def judge(bench: Bench, *steps: Step) -> None:
-    """Actions with their answers; by default a collection collects once, and others say nothing."""
-    for each in steps:
-        action, observation = each if isinstance(each, tuple) else (each, Observation())
-        if isinstance(each, COLLECTIONS):
-            observation = Observation(minors=1)
-        bench.judge(action, observation)
+def usual(action: Action) -> dict[str, Any]:
+    """A collection collects once."""
+    return {"minors": 1} if isinstance(action, COLLECTIONS) else {}
 
 
-def mismatch_of(bench: Bench, *steps: Step) -> str:
+def problem_of(judge: Judge, *steps: Step) -> str:
     """What is wrong with the last of these steps."""
-    judge(bench, *steps[:-1])
-    with pytest.raises(Mismatch, match=r"^heap: ") as raised:
-        judge(bench, steps[-1])
-    return str(raised.value).removeprefix("heap: ")
-
-
-def answer(action: Action, **fields: Any) -> Step:
-    return action, Observation(**fields)
+    mismatch = judge.mismatch(*steps)
+    assert mismatch.oracle == "heap"
+    return str(mismatch).removeprefix("heap: ")
 
 
 @pytest.fixture
-def bench(contract: Contract) -> Bench:
+def judge(contract: Contract) -> Judge:
     """Only the heap oracle, and no walks."""
-    return Bench(attrs.evolve(contract, promises=("collections",)))
+    return Judge(attrs.evolve(contract, promises=("collections",)), usual=usual)
 
 
-def observing(contract: Contract, field: str, **changes: Any) -> Bench:
-    return Bench(attrs.evolve(contract, observes=(field,), prebuilt=(), **changes))
+def observing(contract: Contract, field: str, **changes: Any) -> Judge:
+    return Judge(attrs.evolve(contract, observes=(field,), prebuilt=(), **changes), usual=usual)
 
 
 # Errors and collections.
 
 
 @pytest.mark.parametrize(
-    "observation",
+    "seen",
     [
-        Observation(minors=1, order="s"),
-        Observation(minors=1, order="MM"),
-        Observation(minors=1, order=""),
-        Observation(minors=1, order="RM", reports=[REPORT]),
-        Observation(minors=1, order="MR"),
+        {"order": "s"},
+        {"order": "MM"},
+        {"order": ""},
+        {"order": "RM", "reports": [REPORT]},
+        {"order": "MR"},
     ],
-    ids=lambda observation: observation.order,
+    ids=lambda seen: str(seen["order"]),
 )
 def test_an_order_of_other_events_than_are_counted_is_wrong(
-    contract: Contract, observation: Observation
+    contract: Contract, seen: dict[str, Any]
 ) -> None:
-    problem = mismatch_of(observing(contract, "order"), (MINOR, observation))
+    problem = problem_of(observing(contract, "order"), (MINOR, seen))
     assert problem.startswith("order: ")
 
 
 def test_a_report_right_after_its_minor_collection_is_in_order(contract: Contract) -> None:
-    seen = Observation(minors=2, order="MRM", reports=[REPORT])
-    observing(contract, "order").judge(CollectProgress(), seen)
+    observing(contract, "order")(CollectProgress(), minors=2, order="MRM", reports=[REPORT])
 
 
-def test_any_error_is_wrong(bench: Bench) -> None:
-    problem = mismatch_of(bench, answer(NODE, error="crash IndexError: list index"))
+def test_any_error_is_wrong(judge: Judge) -> None:
+    problem = problem_of(judge, answer(NODE, error="crash IndexError: list index"))
     assert problem.startswith("error: expected None, got crash IndexError: list index")
 
 
 def test_a_step_need_not_follow_a_minor_collection_unless_collections_are_promised(
-    bench: Bench, contract: Contract
+    judge: Judge, contract: Contract
 ) -> None:
-    assert "minors: expected 1, got 0" in mismatch_of(bench, answer(STEP, minors=0))
-    Bench(attrs.evolve(contract, promises=())).judge(STEP, Observation(minors=0))
+    assert "minors: expected 1, got 0" in problem_of(judge, answer(STEP, minors=0))
+    Judge(attrs.evolve(contract, promises=()))(STEP, minors=0)
 
 
 @pytest.mark.parametrize("action", [MINOR, STEP, DisableSampling(report=True)], ids=str)
 @pytest.mark.parametrize("minors", [0, 2])
 def test_one_minor_collection_is_part_of_the_action(
-    bench: Bench, action: Action, minors: int
+    judge: Judge, action: Action, minors: int
 ) -> None:
-    problem = mismatch_of(bench, answer(action, minors=1), answer(action, minors=minors))
+    problem = problem_of(judge, answer(action, minors=1), answer(action, minors=minors))
     assert problem.startswith(f"minors: expected 1, got {minors}")
 
 
 @pytest.mark.parametrize("action", [CollectProgress(), FULL], ids=str)
-def test_at_least_one_minor_collection_is_part_of_the_action(bench: Bench, action: Action) -> None:
-    problem = mismatch_of(bench, action, answer(action, minors=7), answer(action))
+def test_at_least_one_minor_collection_is_part_of_the_action(judge: Judge, action: Action) -> None:
+    problem = problem_of(judge, action, answer(action, minors=7), answer(action, minors=0))
     assert problem.startswith("minors: expected 1, got 0")
 
 
@@ -139,9 +128,9 @@ def test_at_least_one_minor_collection_is_part_of_the_action(bench: Bench, actio
     ],
     ids=str,
 )
-def test_no_other_action_collects(bench: Bench, action: Action) -> None:
+def test_no_other_action_collects(judge: Judge, action: Action) -> None:
     strings = (AllocateString(0), AllocateString(0), Pin(1))
-    problem = mismatch_of(bench, *strings, answer(action, minors=1))
+    problem = problem_of(judge, *strings, answer(action, minors=1))
     assert problem.startswith("minors: expected 0, got 1")
 
 
@@ -149,18 +138,18 @@ def test_no_other_action_collects(bench: Bench, action: Action) -> None:
 def test_without_the_promise_of_collections_more_may_come(
     contract: Contract, action: Action
 ) -> None:
-    judge(Bench(contract), NODE, answer(action, minors=3, value=0))
+    Judge(contract)(NODE, answer(action, minors=3, value=0))
 
 
 def test_without_the_promise_a_requested_collection_still_comes(contract: Contract) -> None:
-    assert mismatch_of(Bench(contract), answer(MINOR)).startswith("minors: expected 1, got 0")
+    assert problem_of(Judge(contract), MINOR).startswith("minors: expected 1, got 0")
 
 
 @pytest.mark.parametrize("action", [NODE, AllocateOldString(0)], ids=str)
 @pytest.mark.parametrize("minors", [0, 1, 3])
-def test_an_allocation_may_collect(bench: Bench, action: Action, minors: int) -> None:
-    judge(bench, answer(action, minors=minors))
-    assert len(bench.shadow.roots) == 1
+def test_an_allocation_may_collect(judge: Judge, action: Action, minors: int) -> None:
+    judge(answer(action, minors=minors))
+    assert len(judge.shadow.roots) == 1
 
 
 # Reads, weak references and identities: the last step is wrong.
@@ -258,25 +247,25 @@ WRONG: dict[str, tuple[list[Step], str]] = {
 
 
 @pytest.mark.parametrize(("steps", "problem"), WRONG.values(), ids=WRONG)
-def test_a_wrong_answer(bench: Bench, steps: list[Step], problem: str) -> None:
-    assert mismatch_of(bench, *steps).startswith(problem)
+def test_a_wrong_answer(judge: Judge, steps: list[Step], problem: str) -> None:
+    assert problem_of(judge, *steps).startswith(problem)
 
 
 @pytest.mark.parametrize("action", [AllocateNode(5), AllocateString(5), AllocateArray(5)], ids=str)
 @pytest.mark.parametrize("got", [4, 6, None])
 def test_a_number_that_was_not_written_is_wrong(
-    bench: Bench, action: Action, got: int | None
+    judge: Judge, action: Action, got: int | None
 ) -> None:
     right, wrong = (answer(ReadNumber(0), value=value) for value in (5, got))
-    assert mismatch_of(bench, action, right, wrong).startswith(f"value: expected 5, got {got}")
+    assert problem_of(judge, action, right, wrong).startswith(f"value: expected 5, got {got}")
 
 
-def test_a_read_finds_what_was_written_in_its_lowest_slot(bench: Bench) -> None:
-    judge(bench, NODE, AllocateNode(1), Write(0, 0, 1), answer(Read(0, 0), value=1))
-    assert len(bench.shadow.roots) == 3
+def test_a_read_finds_what_was_written_in_its_lowest_slot(judge: Judge) -> None:
+    judge(NODE, AllocateNode(1), Write(0, 0, 1), answer(Read(0, 0), value=1))
+    assert len(judge.shadow.roots) == 3
 
 
-def weakly(contract: Contract, survivor_bytes: int) -> Bench:
+def weakly(contract: Contract, survivor_bytes: int) -> Judge:
     return observing(contract, "alive", survivor_bytes=survivor_bytes)
 
 
@@ -290,7 +279,7 @@ def test_beyond_the_survivor_bytes_a_weak_reference_may_keep_its_object_until_a_
     contract: Contract, alive: bool
 ) -> None:
     steps = (*LOST, MINOR, *TWICE, answer(READ, alive=alive), FULL, answer(READ, alive=True))
-    assert mismatch_of(weakly(contract, 16 + 15), *steps).startswith("alive: expected False")
+    assert problem_of(weakly(contract, 16 + 15), *steps).startswith("alive: expected False")
 
 
 @pytest.mark.parametrize(("collection", "survivor_bytes"), [(MINOR, 32), (FULL, 16)])
@@ -299,11 +288,11 @@ def test_within_the_survivor_bytes_a_weak_reference_dies_with_its_object(
 ) -> None:
     """A full collection begins the count again."""
     steps = (*LOST, collection, *TWICE, answer(READ, alive=True))
-    assert mismatch_of(weakly(contract, survivor_bytes), *steps).startswith("alive: expected False")
+    assert problem_of(weakly(contract, survivor_bytes), *steps).startswith("alive: expected False")
 
 
 def test_threads_at_once_may_fill_the_survivor_bytes_if_they_collect(contract: Contract) -> None:
-    judge(weakly(contract, 1000), *LOST, answer(RunAtOnce(1, 0), minors=1), ALIVE)
+    weakly(contract, 1000)(*LOST, answer(RunAtOnce(1, 0), minors=1), ALIVE)
 
 
 # Walks.
@@ -312,10 +301,10 @@ THREE, FOUR = AllocateNode(3), AllocateNode(4)
 
 
 def test_a_walk_that_finds_the_mutators_graph_is_right(contract: Contract) -> None:
-    bench, graph = observing(contract, "graph"), [[1, 3, 1, 1], [4, 4]]
-    judge(bench, THREE, AllocateString(4), Write(0, 1, 1))
-    judge(bench, answer(CheckHeap(), graph=graph), answer(MINOR, minors=1, graph=graph))
-    assert {obj.age for obj in bench.shadow.roots} == {Age.OLD}
+    judge, graph = observing(contract, "graph"), [[1, 3, 1, 1], [4, 4]]
+    judge(THREE, AllocateString(4), Write(0, 1, 1))
+    judge(answer(CheckHeap(), graph=graph), answer(MINOR, minors=1, graph=graph))
+    assert {obj.age for obj in judge.shadow.roots} == {Age.OLD}
 
 
 @pytest.mark.parametrize(
@@ -335,15 +324,15 @@ def test_a_walk_that_finds_the_mutators_graph_is_right(contract: Contract) -> No
     ],
 )
 def test_a_wrong_walk(contract: Contract, steps: list[Step], problem: str) -> None:
-    assert mismatch_of(observing(contract, "graph"), *steps).startswith(problem)
+    assert problem_of(observing(contract, "graph"), *steps).startswith(problem)
 
 
 def test_actions_that_do_not_collect_need_no_walk(contract: Contract) -> None:
-    bench = observing(contract, "graph")
-    judge(bench, NODE)
-    assert len(bench.shadow.roots) == 1
+    judge = observing(contract, "graph")
+    judge(NODE)
+    assert len(judge.shadow.roots) == 1
 
 
-def test_a_target_that_does_not_observe_walks_need_not_walk(bench: Bench) -> None:
-    problem = mismatch_of(bench, CheckHeap(), answer(CheckHeap(), error="HeapError: none"))
+def test_a_target_that_does_not_observe_walks_need_not_walk(judge: Judge) -> None:
+    problem = problem_of(judge, CheckHeap(), answer(CheckHeap(), error="HeapError: none"))
     assert problem.startswith("error: ")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
+from judging import Judge, Step, answer
 
 from fuzz.mutator.legality import may_be_sent_ahead, why_illegal
-from fuzz.oracles import Bench, Mismatch
 from fuzz.protocol.actions import (
     Action,
     AllocateNode,
@@ -23,15 +25,14 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.exhaustion import Exhaustion
-from fuzz.protocol.observation import Observation
 
 BY_ALLOCATIONS = Exhaustion(1000, 100)
 BY_MAJORS = attrs.evolve(BY_ALLOCATIONS, found_by="major_collections", survivable=1)
 HUNDRED, TWO_HUNDRED, NINE_HUNDRED = (AllocateString(each - 25) for each in (104, 200, 896))
 FULL, MINOR = CollectFull(), CollectMinor()
-OUT = "exhausted"
-Step = Action | tuple[Action, str]
-"""An action, with OUT if it is exhausted."""
+COLLECTED = {"minors": 1, "order": "M"}
+OUT = {**COLLECTED, "exhausted": True}
+"""The fields of an action that is exhausted."""
 
 
 def limited(contract: Contract, exhaustion: Exhaustion) -> Contract:
@@ -42,21 +43,19 @@ def limited(contract: Contract, exhaustion: Exhaustion) -> Contract:
     )
 
 
-def judge(contract: Contract, *steps: Step) -> str | None:
-    """What is wrong with the last answer, if anything; the others must be right."""
-    bench = Bench(contract)
-    for number, step in enumerate(steps, 1):
-        action, is_exhausted = (step, False) if isinstance(step, Action) else (step[0], True)
-        assert why_illegal(action, contract, bench.shadow) is None
-        minors = int(is_exhausted or action.collects != "never")
-        observation = Observation(minors=minors, order="M" * minors, exhausted=is_exhausted)
-        try:
-            bench.judge(action, observation)
-        except Mismatch as mismatch:
-            if number < len(steps):
-                raise
-            return f"{mismatch.oracle}: {mismatch.why}"
-    return None
+def usual(action: Action) -> dict[str, Any]:
+    return COLLECTED if action.collects != "never" else {}
+
+
+def verdict(contract: Contract, *steps: Step) -> str | None:
+    """What is wrong with the last answer, if anything; the others must be right, and all legal."""
+    judge, mismatch = Judge(contract, usual=usual), None
+    for step in steps:
+        assert mismatch is None
+        action = step[0] if isinstance(step, tuple) else step
+        assert why_illegal(action, contract, judge.shadow) is None
+        mismatch = judge.verdict(step)
+    return f"{mismatch.oracle}: {mismatch.why}" if mismatch else None
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,7 @@ def judge(contract: Contract, *steps: Step) -> str | None:
 def test_a_right_answer_is_right(
     exhaustion: Exhaustion, steps: list[Step], contract: Contract
 ) -> None:
-    assert judge(limited(contract, exhaustion), *steps) is None
+    assert verdict(limited(contract, exhaustion), *steps) is None
 
 
 ROOM = "exhaustion: at most {} bytes are taken, of which {} are asked for; there is room for 1000"
@@ -111,43 +110,37 @@ ROOM = "exhaustion: at most {} bytes are taken, of which {} are asked for; there
 def test_a_wrong_answer_is_found(
     exhaustion: Exhaustion, steps: list[Step], why: str, contract: Contract
 ) -> None:
-    assert judge(limited(contract, exhaustion), *steps) == why
+    assert verdict(limited(contract, exhaustion), *steps) == why
 
 
 @pytest.mark.parametrize("field", ["size", "outside", "at"])
 def test_an_exhausted_action_that_says_what_it_allocated_is_wrong(
     field: str, contract: Contract
 ) -> None:
-    bench = Bench(limited(contract, BY_ALLOCATIONS))
-    bench.judge(NINE_HUNDRED, Observation())
-    seen = Observation(minors=1, order="M", exhausted=True)
-    setattr(seen, field, 8)
-    with pytest.raises(Mismatch, match=f"{field} is 8, but an action that is exhausted allocates"):
-        bench.judge(TWO_HUNDRED, seen)
+    judge = Judge(limited(contract, BY_ALLOCATIONS))
+    why = judge.mismatch(NINE_HUNDRED, (TWO_HUNDRED, {**OUT, field: 8})).why
+    assert f"{field} is 8, but an action that is exhausted allocates" in why
 
 
 def test_without_a_promise_no_action_may_be_exhausted(contract: Contract) -> None:
-    assert judge(contract, (HUNDRED, OUT)) == "heap: the contract does not allow it here"
+    assert verdict(contract, (HUNDRED, OUT)) == "heap: the contract does not allow it here"
 
 
 def test_while_a_finalizer_waits_nothing_must_be_exhausted(finalizing: Contract) -> None:
     """What finalizers keep alive does not count for PyPy's limit."""
     full = [AllocateNode(0), NINE_HUNDRED, TWO_HUNDRED, FULL]
     contract = limited(finalizing, BY_MAJORS).without(("run_finalizers", "resurrect"))
-    assert judge(contract, *full) is not None
-    assert judge(contract, full[0], RegisterFinalizer(0, 0), *full[1:]) is None
+    assert verdict(contract, *full) is not None
+    assert verdict(contract, full[0], RegisterFinalizer(0, 0), *full[1:]) is None
 
 
 def test_an_exhausted_action_appends_no_slot_and_its_full_collection_clears(
     contract: Contract,
 ) -> None:
-    bench = Bench(limited(contract, BY_ALLOCATIONS))
-    for action in (AllocateNode(0), AllocateWeakref(0), Free(0), NINE_HUNDRED):
-        bench.judge(action, Observation())
-    bench.judge(TWO_HUNDRED, Observation(minors=1, order="M", exhausted=True))
-    assert [obj.kind for obj in bench.shadow.roots] == ["weakref", "string"]
-    with pytest.raises(Mismatch, match="did not survive"):
-        bench.judge(ReadWeakref(0), Observation(alive=True))
+    judge = Judge(limited(contract, BY_ALLOCATIONS))
+    judge(AllocateNode(0), AllocateWeakref(0), Free(0), NINE_HUNDRED, (TWO_HUNDRED, OUT))
+    assert [obj.kind for obj in judge.shadow.roots] == ["weakref", "string"]
+    assert "did not survive" in judge.mismatch(ReadWeakref(0), alive=True).why
 
 
 @pytest.mark.parametrize(
@@ -156,15 +149,11 @@ def test_an_exhausted_action_appends_no_slot_and_its_full_collection_clears(
 def test_a_soft_reference_may_keep_its_object_until_memory_is_exhausted(
     soft: bool, before: bool, after: bool, contract: Contract
 ) -> None:
-    bench = Bench(limited(contract, attrs.evolve(BY_ALLOCATIONS, soft=soft)))
-    for action in (AllocateNode(0), AllocateWeakref(0), Free(0), NINE_HUNDRED, FULL):
-        minors = int(action is FULL)
-        bench.judge(action, Observation(minors=minors, order="M" * minors))
-    bench.judge(ReadWeakref(0), Observation(alive=before))
-    bench.judge(TWO_HUNDRED, Observation(minors=1, order="M", exhausted=True))
-    bench.judge(ReadWeakref(0), Observation(alive=after))
-    with pytest.raises(Mismatch, match="did not survive"):
-        bench.judge(ReadWeakref(0), Observation(alive=True))
+    judge = Judge(limited(contract, attrs.evolve(BY_ALLOCATIONS, soft=soft)), usual=usual)
+    judge(AllocateNode(0), AllocateWeakref(0), Free(0), NINE_HUNDRED, FULL)
+    judge(answer(ReadWeakref(0), alive=before), (TWO_HUNDRED, OUT))
+    judge(answer(ReadWeakref(0), alive=after))
+    assert "did not survive" in judge.mismatch(ReadWeakref(0), alive=True).why
 
 
 @pytest.mark.parametrize(("order", "until_bytes"), [("M", 56), ("sM", 112)])
@@ -172,32 +161,28 @@ def test_an_exhausted_object_does_not_count_but_it_may_be_sampled_before(
     order: str, until_bytes: int, contract: Contract
 ) -> None:
     """It passes the sample point in the nursery, and then there is no room."""
-    bench = Bench(limited(contract, BY_MAJORS))
-    for action in (NINE_HUNDRED, *[AllocateString(31)] * 2, EnableSampling(56)):
-        bench.judge(action, Observation())
-    samples = order.count("s")
-    seen = Observation(minors=1, order=order, samples=samples, exhausted=True)
-    bench.judge(AllocateString(38), seen)
-    assert bench.sampling.bytes_until_sample() == until_bytes
+    judge = Judge(limited(contract, BY_MAJORS))
+    judge(NINE_HUNDRED, *[AllocateString(31)] * 2, EnableSampling(56))
+    seen = {**OUT, "order": order, "samples": order.count("s")}
+    judge((AllocateString(38), seen))
+    assert judge.facts.bytes_until_sample() == until_bytes
 
 
 def test_after_the_last_exhaustion_nothing_is_legal_that_could_be_exhausted(
     contract: Contract,
 ) -> None:
     stated = limited(contract, BY_MAJORS)
-    bench = Bench(stated)
-    for action in (HUNDRED, NINE_HUNDRED):
-        bench.judge(action, Observation())
-    bench.judge(TWO_HUNDRED, Observation(minors=1, order="M", exhausted=True))
+    judge = Judge(stated, usual=usual)
+    judge(HUNDRED, NINE_HUNDRED, (TWO_HUNDRED, OUT))
 
     def legal() -> list[Action]:
         asked: list[Action] = [HUNDRED, AllocateNode(0), FULL, CollectProgress(), MINOR, Free(0)]
-        return [each for each in asked if why_illegal(each, stated, bench.shadow) is None]
+        return [each for each in asked if why_illegal(each, stated, judge.shadow) is None]
 
     assert legal() == [FULL, CollectProgress(), MINOR, Free(0)]  # 1000 bytes live.
-    bench.judge(Free(0), Observation())
+    judge(Free(0))
     assert legal() == [HUNDRED, AllocateNode(0), FULL, CollectProgress(), MINOR, Free(0)]
-    bench.judge(MINOR, Observation(minors=1, order="M"))
+    judge(MINOR)
     # The string may not be found dead.
     assert legal() == [FULL, CollectProgress(), MINOR, Free(0)]
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
 import pytest
+from judging import Judge, Step
 
 from fuzz.failures.corpus import shipped_traces
-from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.memory import MemoryOracle
-from fuzz.oracles.oracle import Mismatch
-from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
@@ -35,7 +31,7 @@ from fuzz.protocol.actions import (
     Write,
 )
 from fuzz.protocol.contract import Contract, OldSpace, Promise
-from fuzz.protocol.observation import Observation, Report
+from fuzz.protocol.observation import Report
 from fuzz.replay import replay
 from fuzz.targets import make_target
 
@@ -52,40 +48,26 @@ SPACE = OldSpace(
 PROMISES: tuple[Promise, ...] = ("memory", "progress", "pressure")
 LARGE = AllocateString(240 - 25)
 NODE, STRING, FREE = AllocateNode(0), AllocateString(0), Free(0)
-Step = Action | tuple[Action, dict[str, Any]]
 
 
-class Judge:
-    """A memory oracle over a shadow heap that follows the same actions."""
-
-    def __init__(self, contract: Contract, *promises: Promise, space: OldSpace = SPACE) -> None:
-        observes = ("minors", "state", "memory")
-        contract = attrs.evolve(
-            contract, observes=observes, promises=promises or PROMISES, old_space=space
-        )
-        self.shadow = Shadow(contract)
-        self.oracle = MemoryOracle(contract, self.shadow)
-        self.sampling = SamplingOracle(contract, self.shadow).facts
-
-    def __call__(self, *steps: Step) -> None:
-        for each in steps:
-            action, fields = each if isinstance(each, tuple) else (each, {})
-            observation = Observation(**{"state": SCANNING, **fields})
-            self.shadow.follow(action, observation.minors)
-            self.oracle.check(action, observation, self.sampling)
+def judge_of(contract: Contract, *promises: Promise, space: OldSpace = SPACE) -> Judge:
+    """The memory oracle alone, of a target that is scanning."""
+    observes = ("minors", "state", "memory")
+    promised = attrs.evolve(
+        contract, observes=observes, promises=promises or PROMISES, old_space=space
+    )
+    return Judge(promised, MemoryOracle, lambda _: {"state": SCANNING})
 
 
 @pytest.fixture
 def judge(contract: Contract) -> Judge:
-    return Judge(contract)
+    return judge_of(contract)
 
 
 def mismatch_of(judge: Judge, steps: Sequence[Step]) -> tuple[str, object, object]:
     """The field, the expected and the wrong value of the last step."""
-    judge(*steps[:-1])
-    with pytest.raises(Mismatch, match=r"^memory: ") as raised:
-        judge(steps[-1])
-    return raised.value.field, raised.value.expected, raised.value.got
+    mismatch = judge.mismatch(*steps)
+    return mismatch.field, mismatch.expected, mismatch.got
 
 
 def full(*memory: int) -> Step:
@@ -297,9 +279,7 @@ def test_wrong_memory(
 def test_wrong_memory_names_the_objects_that_make_the_difference(
     judge: Judge, steps: list[Step], why: str
 ) -> None:
-    judge(*steps[:-1])
-    with pytest.raises(Mismatch, match=re.escape(why)):
-        judge(steps[-1])
+    assert why in str(judge.mismatch(*steps))
 
 
 def test_a_failure_of_memory_names_the_field_of_the_observation() -> None:
@@ -318,7 +298,7 @@ def test_a_failure_of_memory_names_the_field_of_the_observation() -> None:
 def test_a_large_array_has_a_bit_for_each_card(
     contract: Contract, length: int, card_items: int, used_bytes: int
 ) -> None:
-    judge = Judge(contract, "memory", space=attrs.evolve(SPACE, card_items=card_items))
+    judge = judge_of(contract, "memory", space=attrs.evolve(SPACE, card_items=card_items))
     judge(AllocateArray(length), full(used_bytes, 0))
 
 
@@ -335,11 +315,11 @@ def test_a_large_array_has_a_bit_for_each_card(
 def test_what_is_not_promised_is_not_judged(
     contract: Contract, promises: list[Promise], steps: list[Step]
 ) -> None:
-    Judge(contract, *promises)(*steps)
+    judge_of(contract, *promises)(*steps)
 
 
 def test_pressure_is_judged_without_the_promise_of_progress(contract: Contract) -> None:
-    assert mismatch_of(Judge(contract, "pressure"), [AddMemoryPressure(641), NODE]) == NEW_MINOR
+    assert mismatch_of(judge_of(contract, "pressure"), [AddMemoryPressure(641), NODE]) == NEW_MINOR
 
 
 def test_a_contract_that_promises_nothing_is_not_judged(contract: Contract) -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 import attrs
 import pytest
+from judging import Judge, answer
 
 from fuzz.oracles import Bench
 from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.distances.hotspot import Hotspot
-from fuzz.oracles.oracle import Mismatch
 from fuzz.protocol.actions import (
     Action,
     AllocateString,
@@ -19,7 +19,6 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import Buffers
-from fuzz.protocol.observation import Observation
 
 EDEN_BYTES, DESIRED_BYTES, RESERVE_BYTES, WASTE_BYTES = 1024, 128, 16, 32
 ON = EnableSampling(1000)
@@ -64,9 +63,12 @@ def contract_of(
     return contract
 
 
-def judge(bench: Bench, action: Action, **said: Any) -> None:
-    size = {"size": action.length} if isinstance(action, AllocateString) else {}
-    bench.judge(action, Observation(**{**size, **said}))
+def sized(action: Action) -> dict[str, Any]:
+    return {"size": action.length} if isinstance(action, AllocateString) else {}
+
+
+def judge_of(contract: Contract) -> Judge:
+    return Judge(contract, usual=sized)
 
 
 def allocated(bench: Bench, *sizes: int) -> list[tuple[str, int | None]]:
@@ -109,65 +111,62 @@ def test_each_object_outside_raises_the_limit() -> None:
 
 
 def test_each_thread_has_a_buffer_of_its_own() -> None:
-    bench = Bench(contract_of(threads=2))
-    judge(bench, AllocateString(8), at=0)
-    judge(bench, AllocateString(8, thread=1), at=DESIRED_BYTES + 8)
-    judge(bench, AllocateString(8), at=8)
+    judge = judge_of(contract_of(threads=2))
+    judge(AllocateString(8), at=0)
+    judge(AllocateString(8, thread=1), at=DESIRED_BYTES + 8)
+    judge(AllocateString(8), at=8)
 
 
 def test_what_has_no_room_in_eden_collects_it_and_ends_all_buffers() -> None:
-    bench = Bench(contract_of(threads=2))
-    judge(bench, AllocateString(8, thread=1), at=0)
-    judge(bench, AllocateString(800), at=136)
-    judge(bench, AllocateString(200), at=0, minors=1)
-    judge(bench, AllocateString(8, thread=1), at=200)
+    judge = judge_of(contract_of(threads=2))
+    judge(answer(AllocateString(8, thread=1), at=0), answer(AllocateString(800), at=136))
+    judge(answer(AllocateString(200), at=0, minors=1), answer(AllocateString(8, thread=1), at=200))
 
 
 def test_a_full_collection_leaves_eden_empty() -> None:
-    bench = Bench(contract_of())
-    judge(bench, AllocateString(8), at=0)
-    judge(bench, CollectFull(), minors=1)
-    judge(bench, AllocateString(8), at=0)
+    judge = judge_of(contract_of())
+    judge(answer(AllocateString(8), at=0), answer(CollectFull(), minors=1))
+    judge(AllocateString(8), at=0)
 
 
 @pytest.mark.parametrize("said", [{"at": 8}, {"at": None}, {"at": 0, "minors": 1}])
 def test_an_object_elsewhere_or_a_collection_for_it_is_wrong(said: dict[str, Any]) -> None:
-    with pytest.raises(Mismatch, match=r"^places: "):
-        judge(Bench(contract_of()), AllocateString(8), **said)
+    mismatch = judge_of(contract_of()).mismatch(AllocateString(8), **said)
+    assert mismatch.oracle == "places"
 
 
 @pytest.mark.parametrize("tlab", [None, [0, 8, 120, 128], [0, 0, 120, 120], [0, 8, 64, 120]])
 def test_a_buffer_that_is_shown_otherwise_is_wrong(tlab: list[int] | None) -> None:
     contract = contract_of()
     shown = attrs.evolve(contract, observes=(*contract.observes, "tlab"))
-    judge(Bench(shown), AllocateString(8), at=0, tlab=[0, 8, 120, 120])
-    with pytest.raises(Mismatch, match=r"^places: .*the buffer's start"):
-        judge(Bench(shown), AllocateString(8), at=0, tlab=tlab)
+    judge_of(shown)(AllocateString(8), at=0, tlab=[0, 8, 120, 120])
+    mismatch = judge_of(shown).mismatch(AllocateString(8), at=0, tlab=tlab)
+    assert mismatch.oracle == "places"
+    assert "the buffer's start" in mismatch.why
 
 
 @pytest.mark.parametrize("taken", ["in order", "anywhere"])
 def test_where_nothing_is_allocated_nothing_collects(taken: str) -> None:
-    with pytest.raises(Mismatch, match=r"^places: .*nothing was allocated"):
-        judge(Bench(contract_of(taken=taken)), ON, minors=1)
+    mismatch = judge_of(contract_of(taken=taken)).mismatch(ON, minors=1)
+    assert mismatch.oracle == "places"
+    assert "nothing was allocated" in mismatch.why
 
 
 # Buffers anywhere.
 
 
 def test_if_buffers_lie_anywhere_their_size_is_reported() -> None:
-    bench = Bench(contract_of(taken="anywhere"))
-    judge(bench, AllocateString(8), buffer=64, at=0)
-    judge(bench, AllocateString(56), at=8)
-    judge(bench, AllocateString(8), buffer=80, at=0, minors=1)
-    judge(bench, AllocateString(200), at=None)
+    judge = judge_of(contract_of(taken="anywhere"))
+    judge(answer(AllocateString(8), buffer=64, at=0), answer(AllocateString(56), at=8))
+    judge(AllocateString(8), buffer=80, at=0, minors=1)
+    judge(AllocateString(200), at=None)
 
 
 @pytest.mark.parametrize("said", [{"buffer": 64, "at": 8}, {"at": 8, "minors": 1}, {"at": None}])
 def test_what_fits_begins_no_buffer_and_collects_nothing(said: dict[str, Any]) -> None:
-    bench = Bench(contract_of(taken="anywhere"))
-    judge(bench, AllocateString(8), buffer=64, at=0)
-    with pytest.raises(Mismatch, match=r"^places: "):
-        judge(bench, AllocateString(8), **said)
+    judge = judge_of(contract_of(taken="anywhere"))
+    judge(AllocateString(8), buffer=64, at=0)
+    assert judge.mismatch(AllocateString(8), **said).oracle == "places"
 
 
 # What counts.
@@ -242,10 +241,8 @@ def test_an_overshoot_that_is_carried_shortens_the_next_distance() -> None:
 
 
 def test_a_sample_too_many_is_wrong() -> None:
-    bench = Bench(contract_of())
-    bench.predict(ON, minors=0)
-    with pytest.raises(Mismatch, match=r"^sampling: "):
-        judge(bench, AllocateString(8), at=0, samples=1)
+    mismatch = judge_of(contract_of()).mismatch(ON, answer(AllocateString(8), at=0, samples=1))
+    assert mismatch.oracle == "sampling"
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from typing import Any
 
 import attrs
 import pytest
+from judging import Judge, Step, answer
 
-from fuzz.oracles import Bench, Mismatch
 from fuzz.protocol.actions import (
     Action,
     AddMemoryPressure,
@@ -20,7 +20,6 @@ from fuzz.protocol.actions import (
     Unpin,
 )
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation
 
 TOP = 256
 NODE, CHECK, COLLECT = AllocateNode(0), CheckHeap(), CollectMinor()
@@ -35,17 +34,17 @@ def step(
     *,
     top: int | None = TOP,
     **others: Any,
-) -> tuple[Action, Observation]:
+) -> Step:
     """An action and its answer. An allocated object has 32 bytes, right below free."""
     if action.allocates and free:
         others = {"size": 32, "outside": False, "at": free - 32, **others}
     pointers = {"free": free, "limit": limit, "sample_point": sample_point, "top": top}
-    return action, Observation(**{**pointers, **others})
+    return answer(action, **{**pointers, **others})
 
 
 @pytest.fixture
-def bench(contract: Contract) -> Bench:
-    return Bench(attrs.evolve(contract, observes=("samples", "limit")))
+def judge(contract: Contract) -> Judge:
+    return Judge(attrs.evolve(contract, observes=("samples", "limit")))
 
 
 FIRST = step(NODE, 32, TOP)
@@ -102,9 +101,8 @@ FULL = tuple(step(NODE, 32 * number, TOP) for number in range(1, 9))
         ),
     ],
 )
-def test_right_pointers(bench: Bench, steps: list[tuple[Action, Observation]]) -> None:
-    for action, observation in steps:
-        bench.judge(action, observation)
+def test_right_pointers(judge: Judge, steps: list[Step]) -> None:
+    judge(*steps)
 
 
 @pytest.mark.parametrize(
@@ -174,31 +172,24 @@ def test_right_pointers(bench: Bench, steps: list[tuple[Action, Observation]]) -
         ([step(CALLBACK, 0, TOP), step(NODE, 32, TOP, minors=1)], "free: expected 64, got 32"),
     ],
 )
-def test_wrong_pointers(
-    bench: Bench, steps: list[tuple[Action, Observation]], problem: str
-) -> None:
-    *right, (action, observation) = steps
-    for each in right:
-        bench.judge(*each)
-    with pytest.raises(Mismatch) as caught:
-        bench.judge(action, observation)
-    assert str(caught.value).startswith(f"pointers: {problem}")
+def test_wrong_pointers(judge: Judge, steps: list[Step], problem: str) -> None:
+    assert str(judge.mismatch(*steps)).startswith(f"pointers: {problem}")
 
 
 # A contract that does not state the distances.
 
 
 @pytest.fixture
-def unstated(contract: Contract) -> Bench:
+def unstated(contract: Contract) -> Judge:
     rule = attrs.evolve(contract.sampling, distances="unstated")
-    return Bench(attrs.evolve(contract, sampling=rule, observes=("samples", "limit")))
+    return Judge(attrs.evolve(contract, sampling=rule, observes=("samples", "limit")))
 
 
 @pytest.mark.parametrize(("sample_point", "limit"), [(8, 8), (TOP, TOP), (2**30, TOP)])
 def test_if_distances_are_unstated_the_sample_point_may_be_anywhere(
-    unstated: Bench, sample_point: int, limit: int
+    unstated: Judge, sample_point: int, limit: int
 ) -> None:
-    unstated.judge(*step(ENABLE, 0, limit, sample_point))
+    unstated(step(ENABLE, 0, limit, sample_point))
 
 
 @pytest.mark.parametrize(
@@ -210,14 +201,12 @@ def test_if_distances_are_unstated_the_sample_point_may_be_anywhere(
     ],
 )
 def test_if_distances_are_unstated_the_pointers_must_still_agree(
-    unstated: Bench, wrong: tuple[Action, Observation], problem: str
+    unstated: Judge, wrong: Step, problem: str
 ) -> None:
-    with pytest.raises(Mismatch, match=f"pointers: {problem}"):
-        unstated.judge(*wrong)
+    assert str(unstated.mismatch(wrong)).startswith(f"pointers: {problem}")
 
 
 def test_pointers_are_judged_if_samples_are_not_observed(contract: Contract) -> None:
-    bench = Bench(attrs.evolve(contract, observes=("limit",)))
-    bench.judge(NODE, Observation(free=32, limit=256, top=256))
-    with pytest.raises(Mismatch, match=r"^pointers: "):
-        bench.judge(NODE, Observation(free=32, limit=256, top=256))
+    judge = Judge(attrs.evolve(contract, observes=("limit",)))
+    node = answer(NODE, free=32, limit=256, top=256)
+    assert judge.mismatch(node, node).oracle == "pointers"

@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 import pytest
+from judging import Judge, Step, answer
 
-from fuzz.oracles import Bench
 from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.clock import Clock
 from fuzz.oracles.counting.expected import Request
@@ -133,7 +133,7 @@ def test_the_size_of_a_buffer_may_be_reported() -> None:
 # Weights that add up.
 
 
-def sums(own_bytes: int = 0) -> Bench:
+def sums(own_bytes: int = 0) -> Judge:
     rule = SamplingRule(
         period_bytes=Range(PERIOD, PERIOD),
         samples_per_allocation="one",
@@ -146,58 +146,50 @@ def sums(own_bytes: int = 0) -> Bench:
     names = (*CONTRACT.actions, "end_thread", "begin_thread")
     contract = attrs.evolve(CONTRACT, sampling=rule, actions=names)
     assert [*problems_of(contract)] == []
-    return Bench(contract)
+    return Judge(contract)
 
 
 NODE, STRING = AllocateNode(1), AllocateString(16)
 """Both have 32 bytes."""
 
 
-def judge(bench: Bench, action: Action, *weight: int) -> None:
-    bench.judge(action, Observation(samples=len(weight), weights=[*weight]))
+def weighing(action: Action, *weights: int) -> Step:
+    return answer(action, samples=len(weights), weights=[*weights])
 
 
 @pytest.mark.parametrize(("weight", "own_bytes"), [(32, 0), (33, 0), (33, 1), (34, 1)])
 def test_a_thread_stands_for_what_it_allocated_while_on(weight: int, own_bytes: int) -> None:
-    bench = sums(own_bytes)
-    for action in (NODE, EnableSampling(PERIOD)):
-        judge(bench, action)
+    judge = sums(own_bytes)
+    judge(NODE, EnableSampling(PERIOD))
     is_wrong = weight > 32 + own_bytes
     with pytest.raises(Mismatch, match="thread_weights") if is_wrong else nullcontext():
-        judge(bench, NODE, weight)
+        judge(weighing(NODE, weight))
 
 
 def test_bytes_while_off_are_not_the_threads() -> None:
-    bench = sums()
-    for action in (EnableSampling(PERIOD), NODE, DisableSampling(), NODE, EnableSampling(PERIOD)):
-        judge(bench, action)
-    with pytest.raises(Mismatch, match="at most 64, got 96"):
-        judge(bench, NODE, 96)
+    judge = sums()
+    judge(EnableSampling(PERIOD), NODE, DisableSampling(), NODE, EnableSampling(PERIOD))
+    assert "at most 64, got 96" in str(judge.mismatch(weighing(NODE, 96)))
 
 
 def test_a_new_thread_does_not_stand_for_the_one_before() -> None:
-    bench = sums()
-    judge(bench, EnableSampling(PERIOD))
-    judge(bench, NODE.by(1))
-    judge(bench, EndThread(thread=1))
-    bench.judge(BeginThread(thread=1), Observation(minors=1))
-    with pytest.raises(Mismatch, match="at most 32, got 64"):
-        judge(bench, NODE.by(1), 64)
+    judge = sums()
+    judge(EnableSampling(PERIOD), NODE.by(1), EndThread(thread=1))
+    judge(BeginThread(thread=1), minors=1)
+    assert "at most 32, got 64" in str(judge.mismatch(weighing(NODE.by(1), 64)))
 
 
 @pytest.mark.parametrize("rounds", [75, 90])
 def test_the_weights_of_a_kind_add_up_to_its_bytes_as_far_as_chance_allows(rounds: int) -> None:
     """Strings have half of the bytes, and nodes all weights: 32 n against sqrt(20.35 n) 64."""
-    bench = sums()
-    judge(bench, EnableSampling(PERIOD))
+    judge = sums()
+    judge(EnableSampling(PERIOD))
     with pytest.raises(Mismatch, match="kind_weights") if rounds > 82 else nullcontext():
         for _ in range(rounds):
-            judge(bench, STRING)
-            judge(bench, NODE, 64)
+            judge(STRING, weighing(NODE, 64))
 
 
 def test_each_sample_has_a_weight() -> None:
-    bench = sums()
-    judge(bench, EnableSampling(PERIOD))
-    with pytest.raises(Mismatch, match="each sample has a weight"):
-        bench.judge(NODE, Observation(samples=1))
+    judge = sums()
+    judge(EnableSampling(PERIOD))
+    assert "each sample has a weight" in str(judge.mismatch(NODE, samples=1))

@@ -1,14 +1,9 @@
 """The survival oracle: each sampled object is reported once, at the next minor collection."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import attrs
 import pytest
+from judging import Judge, Step, answer
 
-from fuzz.mutator.shadow import Shadow
-from fuzz.oracles import Bench, Mismatch
-from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.survival import LISTED_MAX, SurvivalOracle
 from fuzz.protocol.actions import (
     Action,
@@ -31,7 +26,7 @@ from fuzz.protocol.actions import (
     Write,
 )
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation, Report
+from fuzz.protocol.observation import Report
 from fuzz.protocol.target import Target
 from fuzz.run import Run
 
@@ -44,7 +39,6 @@ A_NODE, A_STRING, MINOR, DROP = (
     CollectMinor(),
     DisableSampling(),
 )
-Step = tuple[Action, Observation]
 
 
 def step(
@@ -52,7 +46,7 @@ def step(
 ) -> Step:
     """An action, its samples, and what its one report contains, or each of several."""
     made = [Report([*reported], 0, 0, 0)] * reports if reported or reports > 1 else []
-    return action, Observation(samples, minors, reports=made)
+    return answer(action, samples=samples, minors=minors, reports=made)
 
 
 def collect(*reported: int, **others: int) -> Step:
@@ -62,31 +56,9 @@ def collect(*reported: int, **others: int) -> Step:
 SAMPLED = step(A_NODE, samples=1)
 
 
-class Judge:
-    """A survival oracle over a shadow heap that follows the same actions."""
-
-    def __init__(self, contract: Contract) -> None:
-        self.shadow = Shadow(contract)
-        self.sampling = SamplingOracle(contract, self.shadow)
-        self.oracle = SurvivalOracle(contract, self.shadow)
-
-    def __call__(self, steps: Sequence[Step]) -> None:
-        for action, observation in steps:
-            self.shadow.follow(action, observation.minors)
-            self.oracle.check(action, observation, self.sampling.facts)
-
-
 @pytest.fixture
 def judge(contract: Contract) -> Judge:
-    return Judge(contract)
-
-
-def mismatch_of(judge: Judge, steps: Sequence[Step]) -> Mismatch:
-    """What is wrong with the last step."""
-    judge(steps[:-1])
-    with pytest.raises(Mismatch, match=r"^survival: ") as raised:
-        judge(steps[-1:])
-    return raised.value
+    return Judge(attrs.evolve(contract, observes=("minors", "reports")), SurvivalOracle)
 
 
 RIGHT: dict[str, list[Step]] = {
@@ -137,8 +109,8 @@ RIGHT: dict[str, list[Step]] = {
 
 @pytest.mark.parametrize("steps", RIGHT.values(), ids=RIGHT)
 def test_a_right_report(judge: Judge, steps: list[Step]) -> None:
-    judge(steps)
-    assert judge.oracle.pending == {}
+    judge(*steps)
+    assert judge.bench.pending == {}
 
 
 WRONG: dict[str, tuple[list[Step], str]] = {
@@ -163,17 +135,17 @@ WRONG: dict[str, tuple[list[Step], str]] = {
 
 @pytest.mark.parametrize(("steps", "numbers"), WRONG.values(), ids=WRONG)
 def test_a_wrong_number_of_reported_samples(judge: Judge, steps: list[Step], numbers: str) -> None:
-    assert str(mismatch_of(judge, steps)).startswith(f"survival: reported: expected {numbers}")
+    assert str(judge.mismatch(*steps)).startswith(f"survival: reported: expected {numbers}")
 
 
 def test_a_report_without_an_entry_is_too_many(judge: Judge) -> None:
-    empty = (MINOR, Observation(minors=1, reports=[Report([], 0, 0, 0)]))
-    assert "reports: expected 0, got 1" in str(mismatch_of(judge, [empty]))
+    empty = answer(MINOR, minors=1, reports=[Report([], 0, 0, 0)])
+    assert "reports: expected 0, got 1" in str(judge.mismatch(empty))
 
 
 def test_a_minor_collection_makes_one_report_at_most(judge: Judge) -> None:
     steps = [step(A_NODE, samples=2), collect(ALIVE, reports=2)]
-    assert "reports: expected 1, got 2" in str(mismatch_of(judge, steps))
+    assert "reports: expected 1, got 2" in str(judge.mismatch(*steps))
 
 
 @pytest.mark.parametrize(
@@ -189,7 +161,7 @@ def test_a_minor_collection_makes_one_report_at_most(judge: Judge) -> None:
 def test_an_entry_that_is_wrong_is_described(
     judge: Judge, action: Action, entry: int, described: list[object]
 ) -> None:
-    mismatch = mismatch_of(judge, [step(action, samples=1), collect(entry)])
+    mismatch = judge.mismatch(step(action, samples=1), collect(entry))
     assert (mismatch.field, mismatch.got, mismatch.direction) == ("entry", described, "different")
     place = "in the nursery" if action is A_NODE else "outside"
     assert mismatch.expected == [action.kind, place, "survived"]
@@ -197,18 +169,18 @@ def test_an_entry_that_is_wrong_is_described(
 
 def test_the_sampled_objects_are_named_with_their_number_of_samples(judge: Judge) -> None:
     steps = [step(A_NODE, samples=2), step(A_STRING, samples=1), collect(NODE)]
-    assert mismatch_of(judge, steps).why == "sampled objects: node #1 (2 times), string #2"
+    assert judge.mismatch(*steps).why == "sampled objects: node #1 (2 times), string #2"
 
 
 def test_of_many_sampled_objects_only_some_are_named(judge: Judge) -> None:
     steps = [*[SAMPLED] * (LISTED_MAX + 2), collect(NODE)]
-    assert mismatch_of(judge, steps).why.endswith(f"node #{LISTED_MAX} and 2 more")
+    assert judge.mismatch(*steps).why.endswith(f"node #{LISTED_MAX} and 2 more")
 
 
 def test_the_reports_other_figures_are_not_judged(judge: Judge) -> None:
     report = Report([ALIVE], memory_used_bytes=-1, arena_bytes=-1, major_state=9)
-    judge([SAMPLED, (MINOR, Observation(minors=1, reports=[report]))])
-    assert judge.oracle.pending == {}
+    judge(SAMPLED, answer(MINOR, minors=1, reports=[report]))
+    assert judge.bench.pending == {}
 
 
 # Callbacks.
@@ -217,42 +189,34 @@ CALLBACK = SetCallback(7)
 """Its string takes as many bytes as a node."""
 
 
-def bench_of(contract: Contract) -> Bench:
+def with_callback(contract: Contract) -> Judge:
     """Sampling is on, 64 bytes were counted since the last sample, and there is a callback."""
-    bench = Bench(attrs.evolve(contract, observes=("samples", "reports")))
-    bench.judge(CALLBACK, Observation())
-    bench.judge(EnableSampling(64), Observation())
-    for _ in range(2):
-        bench.judge(A_NODE, Observation(size=32, outside=False))
-    return bench
+    judge = Judge(attrs.evolve(contract, observes=("samples", "reports")))
+    judge(CALLBACK, EnableSampling(64), node(""), node(""))
+    return judge
 
 
 @pytest.fixture
-def bench(contract: Contract) -> Bench:
-    return bench_of(contract)
+def calling(contract: Contract) -> Judge:
+    return with_callback(contract)
 
 
 @pytest.fixture
-def tight(contract: Contract) -> Bench:
+def tight(contract: Contract) -> Judge:
     """The callback's string and a node do not fit together."""
-    return bench_of(attrs.evolve(contract, nursery_bytes=56))
+    return with_callback(attrs.evolve(contract, nursery_bytes=56))
 
 
 def node(order: str, *reported: int) -> Step:
     """A node whose allocation causes these events."""
-    action, observation = step(A_NODE, *reported, samples=order.count("s"))
-    others: dict[str, Any] = {
-        "minors": order.count("M"),
-        "order": order,
-        "size": 32,
-        "outside": False,
-    }
-    return action, attrs.evolve(observation, **others)
+    counts = {"samples": order.count("s"), "minors": order.count("M")}
+    reports = [Report([*reported], 0, 0, 0)] if reported else []
+    return answer(A_NODE, **counts, order=order, reports=reports, size=32, outside=False)
 
 
 def minor(*reported: int) -> Step:
-    action, observation = collect(*reported)
-    return action, attrs.evolve(observation, order="M")
+    reports = [Report([*reported], 0, 0, 0)] if reported else []
+    return answer(MINOR, minors=1, order="M", reports=reports)
 
 
 ON = step(EnableSampling(24))
@@ -267,10 +231,9 @@ ON = step(EnableSampling(24))
     ],
     ids=["the string", "the object, before it was found not to fit", "both"],
 )
-def test_the_next_collection_reports_what_was_sampled(bench: Bench, steps: list[Step]) -> None:
-    for each in steps:
-        bench.judge(*each)
-    assert bench.pending == {}
+def test_the_next_collection_reports_what_was_sampled(calling: Judge, steps: list[Step]) -> None:
+    calling(*steps)
+    assert calling.bench.pending == {}
 
 
 @pytest.mark.parametrize(
@@ -280,10 +243,8 @@ def test_the_next_collection_reports_what_was_sampled(bench: Bench, steps: list[
         ("sM", (STRING,)),
     ],
 )
-def test_any_other_report_is_wrong(bench: Bench, order: str, reported: tuple[int, ...]) -> None:
-    bench.judge(*node(order))
-    with pytest.raises(Mismatch, match=r"^survival: "):
-        bench.judge(*minor(*reported))
+def test_any_other_report_is_wrong(calling: Judge, order: str, reported: tuple[int, ...]) -> None:
+    assert calling.mismatch(node(order), minor(*reported)).oracle == "survival"
 
 
 @pytest.mark.parametrize(
@@ -292,19 +253,17 @@ def test_any_other_report_is_wrong(bench: Bench, order: str, reported: tuple[int
     ids=["the string", "the string, after an earlier object"],
 )
 def test_a_second_collection_of_the_action_reports_the_string(
-    tight: Bench, steps: list[Step]
+    tight: Judge, steps: list[Step]
 ) -> None:
-    for each in steps:
-        tight.judge(*each)
-    assert tight.pending == {}
+    tight(*steps)
+    assert tight.bench.pending == {}
 
 
 @pytest.mark.parametrize("reported", [(), (STRING | SURVIVED,), (STRING, STRING)])
 def test_any_other_report_of_a_second_collection_is_wrong(
-    tight: Bench, reported: tuple[int, ...]
+    tight: Judge, reported: tuple[int, ...]
 ) -> None:
-    with pytest.raises(Mismatch, match=r"^survival: "):
-        tight.judge(*node("MsM", *reported))
+    assert tight.mismatch(node("MsM", *reported)).oracle == "survival"
 
 
 def test_the_reference_reports_a_callbacks_string_in_the_action_that_allocated_it(
@@ -322,16 +281,15 @@ def test_the_reference_reports_a_callbacks_string_in_the_action_that_allocated_i
 
 
 @pytest.fixture
-def unstated(contract: Contract) -> Bench:
+def unstated(contract: Contract) -> Judge:
     rule = attrs.evolve(contract.sampling, distances="unstated")
-    return bench_of(attrs.evolve(contract, sampling=rule))
+    return with_callback(attrs.evolve(contract, sampling=rule))
 
 
 @pytest.mark.parametrize("entry", [STRING, ALIVE])
-def test_any_report_of_unknown_samples_is_right(unstated: Bench, entry: int) -> None:
-    unstated.judge(*node("Ms"))
-    unstated.judge(*minor(entry))
-    assert unstated.pending == {}
+def test_any_report_of_unknown_samples_is_right(unstated: Judge, entry: int) -> None:
+    unstated(node("Ms"), minor(entry))
+    assert unstated.bench.pending == {}
 
 
 @pytest.mark.parametrize(
@@ -344,16 +302,14 @@ def test_any_report_of_unknown_samples_is_right(unstated: Bench, entry: int) -> 
         ],
         ([node("Ms"), step(CheckHeap(), STRING)], "0, got 1"),
         (  # More samples than there is memory.
-            [(A_NODE, Observation(10**14, size=32, outside=False)), minor(ALIVE)],
+            [answer(A_NODE, samples=10**14, size=32, outside=False), minor(ALIVE)],
             "100000000000000, got 1",
         ),
     ],
     ids=["the next collection", "disabling", "pausing", "forking", "no collection", "many samples"],
 )
 def test_a_wrong_number_of_reported_samples_after_unknown_ones(
-    unstated: Bench, steps: list[Step], numbers: str
+    unstated: Judge, steps: list[Step], numbers: str
 ) -> None:
-    for each in steps[:-1]:
-        unstated.judge(*each)
-    with pytest.raises(Mismatch, match=f"^survival: reported: expected {numbers}"):
-        unstated.judge(*steps[-1])
+    problem = str(unstated.mismatch(*steps))
+    assert problem.startswith(f"survival: reported: expected {numbers}")
