@@ -119,9 +119,7 @@ def test_the_script_for_the_users_ci_fails_on_a_failure_until_it_is_muted(tmp_pa
         pytest.param("no-free", MISMATCH, marks=pytest.mark.night),
     ],
 )
-def test_the_script_for_a_pull_request_fails_if_the_new_program_promises_less(
-    new: str, code: int, tmp_path: Path
-) -> None:
+def test_a_pull_request_that_promises_less_fails(new: str, code: int, tmp_path: Path) -> None:
     counter = f"{sys.executable} {ROOT / 'tests/fuzz/terminal/faulty_counter.py'}"
     ran = ran_script(tmp_path, "gate.sh", counter, f"{counter} {new}", "1s")
     assert ran.returncode == code, ran.stdout

@@ -62,9 +62,7 @@ def test_a_step_has_the_exit_code_of_its_command(step: Step, code: str, shown: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("minutes", "exceeds"), [("0", True), ("60", False)])
-def test_a_step_that_takes_more_than_its_minutes_says_so(
-    step: Step, minutes: str, exceeds: bool
-) -> None:
+def test_a_step_that_exceeds_its_minutes_is_named(step: Step, minutes: str, exceeds: bool) -> None:
     ran = step("pass", minutes)
     assert ("TOO LONG" in ran.stdout) == exceeds
     assert ("TOO LONG" in step(None).stdout) == exceeds

@@ -500,9 +500,7 @@ def test_with_its_findings_planted_the_reference_agrees_with_a_recording(session
 
 
 @each_session
-def test_a_recording_has_a_stale_top_that_nothing_reads_if_its_name_says_so(
-    session: Session,
-) -> None:
+def test_a_recording_has_a_stale_top_exactly_if_its_name_says_so(session: Session) -> None:
     is_shown = any(is_top_unread(answer) for _, answer in session.recorded_steps())
     assert is_shown == ("unread-top" in session.name)
 

@@ -173,9 +173,7 @@ def test_a_process_is_killed_if_a_test_fails() -> None:
     assert process.returncode == -9
 
 
-def test_processes_that_stay_are_killed_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_that_stay_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     process = subprocess.Popen([*PYTHON, "import time; time.sleep(600)", str(tmp_path)])
     # Its arguments are not there at once.
     wait_until(lambda: processes_with(str(tmp_path)), "the process")

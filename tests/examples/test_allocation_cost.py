@@ -48,9 +48,7 @@ def instructions(program: Path, count: int, *period: str) -> int:
 
 
 @pytest.mark.parametrize("period", [(), (NEVER,)], ids=["off", "on"])
-def test_an_allocation_that_fits_costs_the_same_with_sampling(
-    cost: Cost, period: tuple[str, ...]
-) -> None:
+def test_an_allocation_that_fits_costs_nothing_more(cost: Cost, period: tuple[str, ...]) -> None:
     assert cost("allocate", *period) == cost("allocate-without-sampling")
 
 

@@ -70,9 +70,7 @@ def test_a_counter_is_as_it_promises(counter: str, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.slow
-def test_the_schema_takes_each_line_of_a_counter(
-    counter: str, refused: Callable[[str], list[str]]
-) -> None:
+def test_the_schema_takes_each_line(counter: str, refused: Callable[[str], list[str]]) -> None:
     assert refused(counter) == []
 
 

@@ -38,9 +38,7 @@ def test_a_session_on_the_collector_is_clean(build: Build, session: Session) -> 
     assert session(build(), *plan) == (CLEAN, [])
 
 
-def test_the_schema_takes_each_line_of_the_collector(
-    build: Build, refused: Callable[[str], list[str]]
-) -> None:
+def test_the_schema_takes_each_line(build: Build, refused: Callable[[str], list[str]]) -> None:
     assert refused(str(build())) == []
 
 
@@ -53,9 +51,7 @@ def test_a_session_on_the_sanitized_collector_is_clean(
 
 
 @pytest.mark.parametrize("bug", FOUND_BY)
-def test_a_bug_in_the_collector_is_found_by_its_oracle(
-    build: Build, session: Session, bug: str
-) -> None:
+def test_an_oracle_finds_a_bug_in_the_collector(build: Build, session: Session, bug: str) -> None:
     code, failures = session(build(bug), "--actions", "5000")
     assert code == MISMATCH
     assert FOUND_BY[bug] in {failure["failure"]["oracle"] for failure in failures}

@@ -277,9 +277,7 @@ def test_the_names_are_those_of_the_graph_s_rows() -> None:
         ),
     ],
 )
-def test_a_target_that_fails_to_answer_is_one_sentence(
-    error: str, when: str, sentence: str
-) -> None:
+def test_a_target_that_fails_to_answer_is_a_sentence(error: str, when: str, sentence: str) -> None:
     failure = Failure("heap", "error", "check_heap", "crash", "null", error, when)
     assert failure.message == f"heap: {sentence}"
     assert describe_failure(failure) == (("oracle", "heap"), ("got", sentence))

@@ -66,9 +66,7 @@ each_writer = pytest.mark.parametrize(
 
 @each_reader
 @pytest.mark.parametrize("path", ["pipe.jsonl", "/dev/zero", "large.jsonl", "folder"])
-def test_an_unreadable_file_is_bad_input(
-    path: str, command: list[str], complaint: Complaint
-) -> None:
+def test_an_unreadable_file_is_refused(path: str, command: list[str], complaint: Complaint) -> None:
     os.mkfifo("pipe.jsonl")  # It has no writer.
     Path("folder").mkdir()
     Path("large.jsonl").write_text('{"gcfuzz": 2')

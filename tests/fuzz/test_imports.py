@@ -329,9 +329,7 @@ def test_what_is_begun_often_loads_nothing_that_it_does_not_need(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="workers are forked on Linux only")
-def test_a_worker_of_a_session_imports_nothing_that_its_parent_has(
-    tmp_path: Path, unmeasured: dict[str, str]
-) -> None:
+def test_a_worker_imports_nothing_new(tmp_path: Path, unmeasured: dict[str, str]) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "fuzz", "run", "--actions", "1"]
     session = subprocess.run(
         command,

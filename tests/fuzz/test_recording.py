@@ -97,9 +97,7 @@ def test_a_recording_reads_back_the_same(recording: Trace) -> None:
     assert traces.loads(traces.dumps(recording), "a file") == recording
 
 
-def test_a_recording_passes_on_its_target_under_its_contract(
-    recording: Trace, reference: Target
-) -> None:
+def test_a_recording_passes_under_its_contract(recording: Trace, reference: Target) -> None:
     assert recording.header.contract == reference.start({})
     assert failure_of(recording, reference) is None
 
@@ -156,16 +154,12 @@ def test_fields_that_the_contract_determines_are_compared_on_another_target(
     assert (failure.oracle, failure.field) == ("recording", *changes)
 
 
-def test_under_another_contract_the_same_name_is_another_target(
-    recording: Trace, reference: Target
-) -> None:
+def test_another_contract_makes_another_target(recording: Trace, reference: Target) -> None:
     changed = with_answer(with_contract(recording, nursery_bytes=512), 1, at=8)
     assert failure_of(changed, reference) is None
 
 
-def test_a_field_that_only_one_of_two_targets_observes_is_not_compared(
-    recording: Trace, reference: Target
-) -> None:
+def test_a_field_that_one_target_lacks_is_not_compared(recording: Trace, reference: Target) -> None:
     observes = tuple(each for each in reference.start({}).observes if each != "outside")
     changed = with_answer(with_contract(recording, observes=observes), 1, outside=None)
     assert failure_of(changed, reference) is None
@@ -185,9 +179,7 @@ def test_another_layout_is_bad_input(recording: Trace, reference: Target) -> Non
 
 
 @pytest.mark.parametrize("enables", [True, False])
-def test_another_sampling_rule_matters_only_where_sampling_is_enabled(
-    reference: Target, enables: bool
-) -> None:
+def test_another_sampling_rule_matters_only_while_enabled(reference: Target, enables: bool) -> None:
     actions = ACTIONS if enables else ACTIONS[1:]
     contract = attrs.evolve(reference.start({}), sampling=SamplingRule(Range(8, 64), crosses="at"))
     trace = Trace(Header(VERSION, "reference", contract=contract), actions)
@@ -268,9 +260,7 @@ def test_the_reference_behind_a_pipe_answers_byte_for_byte_the_same(
 
 
 @pytest.mark.slow
-def test_recordings_behind_a_pipe_and_in_this_process_are_the_same_file(
-    trace: Path, tmp_path: Path
-) -> None:
+def test_recordings_behind_a_pipe_and_in_process_are_equal(trace: Path, tmp_path: Path) -> None:
     files = []
     for options in (["--target", "reference"], ["--command", shlex.join(SERVED)]):
         out = tmp_path / f"{options[0]}.jsonl"
@@ -280,9 +270,7 @@ def test_recordings_behind_a_pipe_and_in_this_process_are_the_same_file(
     assert files[0] == files[1]
 
 
-def test_the_line_of_an_illegal_action_of_a_recording_is_named(
-    recording: Trace, reference: Target
-) -> None:
+def test_an_illegal_action_of_a_recording_is_named(recording: Trace, reference: Target) -> None:
     lines = traces.dumps(recording).splitlines(keepends=True)
     illegal = '{"do": "free", "root": 99}\n'
     trace = traces.loads("".join([*lines[:5], illegal, "{}\n"]), "r.jsonl")

@@ -155,18 +155,14 @@ def test_a_failure_ends_with_the_first_wrong_answer_and_describes_it() -> None:
         ((EnableSampling(8), AllocateString(0)), False),
     ],
 )
-def test_failures_of_one_kind_of_action_are_the_same(
-    actions: tuple[Action, ...], is_same: bool
-) -> None:
+def test_one_kind_of_action_fails_the_same_way(actions: tuple[Action, ...], is_same: bool) -> None:
     assert (failure_of(*actions).identity == failure_of(*FAILING).identity) is is_same
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "null"), (True, "true"), ("a: b", "a: b"), ([1, 2], "[1, 2]")]
 )
-def test_a_failure_writes_values_as_a_trace_would(
-    reference: Target, value: object, text: str
-) -> None:
+def test_a_failure_writes_values_like_a_trace(reference: Target, value: object, text: str) -> None:
     run = Run(reference, {})
     run.step(CollectMinor())
     failure = run.failure(Mismatch("heap", "field", value, value, "why"))
@@ -302,9 +298,7 @@ def test_a_trace_that_an_oracle_cannot_judge_has_no_second_run(changed_reference
     assert len(target.traces) == 1
 
 
-def test_the_first_different_answer_of_a_second_run_is_the_last_of_the_failure(
-    counting: FullTarget,
-) -> None:
+def test_a_second_run_s_first_difference_ends_the_failure(counting: FullTarget) -> None:
     run = run_of(counting, AllocateNode(0), TakeIdentity(0), CollectMinor())
     with pytest.raises(Mismatch) as raised:
         rerun(counting, run, DETERMINISM)
@@ -323,9 +317,7 @@ def test_an_illegal_action_ends_a_run_without_a_failure(counting: FullTarget) ->
 
 
 @pytest.mark.parametrize("oracles", [[], [*RERUN_ORACLES.values()]], ids=len)
-def test_actions_run_once_more_for_each_rerun_oracle(
-    changed_reference: Changed, oracles: list[Any]
-) -> None:
+def test_each_rerun_oracle_runs_them_again(changed_reference: Changed, oracles: list[Any]) -> None:
     target = changed_reference()
     assert run_actions(target, {}, (*FAILING, CollectMinor(), TakeIdentity(0)), oracles) is None
     assert len(target.traces) == 1 + len(oracles)

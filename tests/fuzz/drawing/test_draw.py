@@ -102,9 +102,7 @@ def test_a_target_of_few_actions_is_drawn_all_of_them() -> None:
     assert {NAMES[type(each.action)] for each in drawn} == few
 
 
-def test_the_simplest_action_of_all_is_a_minor_collection(
-    situation: Situation, simplest: Choices
-) -> None:
+def test_the_simplest_action_is_a_minor_collection(situation: Situation, simplest: Choices) -> None:
     assert draw_action(situation, RULES, simplest) == do.CollectMinor()
 
 
@@ -118,9 +116,7 @@ def test_if_nothing_on_the_menu_is_legal_the_drawn_action_is(
     assert why_illegal(action, contract, situation.bench.shadow) is None
 
 
-def test_a_contract_without_a_legal_action_is_bad_input(
-    situation: Situation, simplest: Choices
-) -> None:
+def test_a_contract_must_have_a_legal_action(situation: Situation, simplest: Choices) -> None:
     contract = attrs.evolve(situation.contract, actions=("free",))
     with pytest.raises(BadInputError, match="no action that is legal here"):
         draw_action(attrs.evolve(situation, contract=contract), rules_for(contract), simplest)
@@ -204,9 +200,7 @@ def test_where_there_is_no_room_some_roots_are_freed(situation: Situation, last:
     assert drawn == [do.Free(7), None]
 
 
-def test_where_there_is_neither_room_nor_a_root_no_scenario_starts(
-    situation: Situation, last: Choices
-) -> None:
+def test_without_room_and_roots_no_scenario_starts(situation: Situation, last: Choices) -> None:
     situation.objects = OBJECTS_MAX
     assert draw_from_scenario(situation, last) is None
     assert situation.scenario is None
@@ -231,9 +225,7 @@ def test_an_interruption_is_an_action_by_a_rule(situation: Situation, last: Choi
     assert draw_action(situation, RULES, last) == do.CheckHeap()
 
 
-def test_an_interrupted_scenario_goes_on_until_its_end(
-    situation: Situation, simplest: Choices, last: Choices
-) -> None:
+def test_interrupted_scenarios_end(situation: Situation, simplest: Choices, last: Choices) -> None:
     situation.scenario = iter((do.CollectStep(), do.CollectFull()))
     sources = (simplest, last, simplest, simplest)
     drawn = [draw_from_scenario(situation, source) for source in sources]
@@ -339,16 +331,12 @@ def test_extreme_configurations_are_legal(simplest: Choices, last: Choices) -> N
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_every_setting_is_drawn_at_its_least_and_at_its_most(
-    configurations: list[dict[str, int]], setting: Setting
-) -> None:
+def test_settings_reach_both_bounds(configurations: list[dict[str, int]], setting: Setting) -> None:
     drawn = {each[setting.name] for each in configurations}
     assert {setting.range.minimum, setting.range.maximum} <= drawn
 
 
-def test_a_setting_that_another_one_bounds_is_often_equal_to_it(
-    configurations: list[dict[str, int]],
-) -> None:
+def test_a_bounded_setting_often_equals_its_bound(configurations: list[dict[str, int]]) -> None:
     larger = [each for each in configurations if each["nursery_bytes"] > 64]
     equal = sum(each["large_object_bytes"] == each["nursery_bytes"] for each in larger)
     # A sixth by design, within four standard deviations, and a few by chance.
@@ -356,9 +344,7 @@ def test_a_setting_that_another_one_bounds_is_often_equal_to_it(
     assert count / 6 - 4 * math.sqrt(count * 5 / 36) < equal < count / 4
 
 
-def test_a_setting_that_another_one_bounds_has_its_default_half_of_the_time(
-    configurations: list[dict[str, int]],
-) -> None:
+def test_a_bounded_setting_often_has_its_default(configurations: list[dict[str, int]]) -> None:
     larger = [each for each in configurations if each["nursery_bytes"] > 64]
     default = sum(each["large_object_bytes"] == 64 for each in larger)
     count = len(larger)
@@ -389,8 +375,6 @@ NURSERY = Setting("nursery", 256, Range(64, 1024, 8))
     ],
     ids=["uneven minimum", "multiple from 0", "bounded from 0", "bounded by a later one"],
 )
-def test_drawn_configurations_are_legal_whatever_the_contract_says(
-    settings: tuple[Setting, ...],
-) -> None:
+def test_configurations_drawn_for_any_contract_are_legal(settings: tuple[Setting, ...]) -> None:
     drawn = [draw_configuration(settings, RandomChoices(str(seed))) for seed in range(DRAWS)]
     assert [each for each in drawn if problem_of_configuration(each, settings)] == []

@@ -387,9 +387,7 @@ def test_a_probe_is_reached_by_its_smallest_trace_if_it_was_reached(reference: T
 
 
 @pytest.mark.slow
-def test_the_probes_are_printed_with_their_smallest_traces(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_probes_are_printed_with_their_smallest_traces(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["probes", "--actions", "60"]) == INCONCLUSIVE
     printed = capsys.readouterr().out
     assert "enable_sampling period_bytes=8" in printed

@@ -410,9 +410,7 @@ def test_without_a_nursery_sampling_is_resumed_once_without_a_pause(pinning: Sit
 
 
 @pytest.mark.parametrize("kind", [do.EnableSampling, do.ResumeSampling, do.SetCallback])
-def test_a_pinned_object_excludes_sampling_and_callbacks(
-    pinning: Situation, kind: type[Action]
-) -> None:
+def test_a_pinned_object_excludes_sampling(pinning: Situation, kind: type[Action]) -> None:
     follow(pinning, *PAUSED, do.AllocateString(0))
     assert rule_of(kind).subjects(pinning)
     follow(pinning, do.Pin(0))

@@ -98,9 +98,7 @@ def test_every_rule_is_drawn(draws: list[Drawn], blocks: Contract) -> None:
     "action", [do.Malloc, do.Calloc, do.Realloc, do.SetPeriod, do.EnableSampling]
 )
 @pytest.mark.parametrize("thread", range(3))
-def test_every_thread_does_everything(
-    draws: list[Drawn], action: type[Action], thread: int
-) -> None:
+def test_each_thread_does_everything(draws: list[Drawn], action: type[Action], thread: int) -> None:
     assert any(type(draw.action) is action and draw.action.thread == thread for draw in draws)
 
 
@@ -206,9 +204,7 @@ def test_sizes_hit_the_next_sample_of_the_thread(blocks: Contract) -> None:
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
 @pytest.mark.parametrize("boundary", ["class", "unsampled_bytes", "boundary_bytes", "size_classes"])
-def test_sizes_hit_each_size_class_and_boundary_with_the_header(
-    blocks: Contract, boundary: str, more: int
-) -> None:
+def test_sizes_hit_classes_and_boundaries(blocks: Contract, boundary: str, more: int) -> None:
     header_bytes = 0 if boundary == "class" else 34
     kinds = {"block": KindLayout(1, header_bytes, 1)}
     classes = {"class": (100, 1000, 2000), "size_classes": (500, 1000, 2000)}.get(boundary, ())
@@ -260,9 +256,7 @@ def test_drawn_actions_are_legal_under_any_contract(
     ],
     ids=str,
 )
-def test_drawn_actions_are_legal_under_any_sampling_rule(
-    blocks: Contract, rule: dict[str, Any]
-) -> None:
+def test_actions_are_legal_under_any_sampling_rule(blocks: Contract, rule: dict[str, Any]) -> None:
     contract = attrs.evolve(blocks, sampling=attrs.evolve(blocks.sampling, **rule))
     assert list(problems_of(contract)) == []
     assert [each for each in draw_trace(contract, 1) if each.problem] == []
@@ -286,9 +280,7 @@ def test_where_there_is_no_block_none_is_resized(blocks: Contract) -> None:
 
 
 @pytest.mark.parametrize("is_freed", [True, False])
-def test_a_trace_has_room_for_many_blocks_if_none_is_freed(
-    blocks: Contract, is_freed: bool
-) -> None:
+def test_a_trace_has_room_for_many_blocks(blocks: Contract, is_freed: bool) -> None:
     contract = blocks if is_freed else blocks.without({"free"})
     situation = Situation(contract, Bench(contract))
     for _ in range(ROOTS_MAX):

@@ -155,9 +155,7 @@ def test_by_the_simplest_choices_a_scenario_has_its_essential_actions_only(
 
 
 @each_scenario
-def test_by_any_choices_a_scenario_has_its_essential_actions_in_order(
-    scenario: StartScenario,
-) -> None:
+def test_any_choices_keep_a_scenario_s_essential_actions_in_order(scenario: StartScenario) -> None:
     for number in range(SOURCES):
         actions = play(run_on_reference(), scenario, RandomChoices(str(number)))
         assert has_in_order(actions, essential_of(scenario))
@@ -198,9 +196,7 @@ def test_a_scenario_has_its_essential_actions_in_a_heap_in_use_too(scenario: Sta
     [each for each, names in ESSENTIAL.items() if re.search(r"write|free|pin|identity", names)],
     ids=lambda each: each.__name__,
 )
-def test_a_scenario_is_over_when_it_would_name_an_object_that_is_gone(
-    scenario: StartScenario, simplest: Choices
-) -> None:
+def test_a_scenario_ends_with_its_last_object(scenario: StartScenario, simplest: Choices) -> None:
     actions = play(run_on_reference(), scenario, simplest)
     for step, naming in enumerate(actions):
         if not SLOT_FIELDS[type(naming)]:
@@ -459,9 +455,7 @@ def test_facts_meet_in_a_known_bug(bug: str) -> None:
     assert is_found(bug, facts_meet)
 
 
-def test_two_blocks_take_a_period_together(
-    blocks: Contract, simplest: Choices, last: Choices
-) -> None:
+def test_two_blocks_take_one_period(blocks: Contract, simplest: Choices, last: Choices) -> None:
     """The period has 100 bytes, and each block a header of 34. Most of these are empty."""
     kinds = {"block": KindLayout(1, 34, 1)}
     layout = attrs.evolve(blocks.layout, kinds=kinds, size_classes=(), page_bytes=1)

@@ -109,9 +109,7 @@ def test_a_slice_has_no_more_actions_than_allowed(
 
 @both_engines
 @pytest.mark.usefixtures("without_reruns")
-def test_a_slice_counts_its_samples_and_minor_collections(
-    make_engine: MakeEngine, changed_reference: Changed
-) -> None:
+def test_a_slice_counts_its_samples(make_engine: MakeEngine, changed_reference: Changed) -> None:
     target = changed_reference()
     slices = slices_from(make_engine(target, "7"))
     samples = sum(each.samples for each in target.observations)
@@ -121,9 +119,7 @@ def test_a_slice_counts_its_samples_and_minor_collections(
 
 
 @both_engines
-def test_a_slice_counts_the_probes_that_it_reaches(
-    make_engine: MakeEngine, reference: Target
-) -> None:
+def test_a_slice_counts_its_reached_probes(make_engine: MakeEngine, reference: Target) -> None:
     probes = ProbeCounter()
     engine = make_engine(reference, "7")
     for number in NUMBERS:
@@ -208,9 +204,7 @@ def comparable(trace: list[Action]) -> list[Action]:
     return [action for action in trace if not isinstance(action, (*SAMPLING, do.CollectMinor))]
 
 
-def test_a_slice_of_the_random_engine_runs_once_more_by_its_number(
-    changed_reference: Changed,
-) -> None:
+def test_a_slice_of_the_random_engine_is_repeated_by_number(changed_reference: Changed) -> None:
     target = changed_reference()
     slices_from(RandomEngine(target, "7"), [8], 60)
     first, second = target.traces
@@ -219,9 +213,7 @@ def test_a_slice_of_the_random_engine_runs_once_more_by_its_number(
 
 
 @pytest.mark.slow
-def test_the_stateful_engine_runs_some_traces_once_more_without_sampling(
-    changed_reference: Changed,
-) -> None:
+def test_the_stateful_engine_repeats_traces_without_sampling(changed_reference: Changed) -> None:
     target = changed_reference()
     for number in range(4):
         slices_from(StatefulEngine(target, "7"), [number], NEVER)
@@ -257,9 +249,7 @@ def test_a_target_that_answers_differently_the_second_time_is_found(
     [(RandomEngine, range(0, 1600, 8)), (StatefulEngine, range(100))],
     ids=["random", "stateful"],
 )
-def test_a_bug_that_only_a_second_run_shows_is_found(
-    make_engine: MakeEngine, numbers: Sequence[int]
-) -> None:
+def test_a_second_run_alone_shows_a_bug(make_engine: MakeEngine, numbers: Sequence[int]) -> None:
     engine = make_engine(make_target("reference+sampled-bytes-count-twice"), "7")
     done = slice_with_failure(engine, numbers, NEVER)
     assert [failure.oracle for failure in done.failures] == ["transparency"]
@@ -426,9 +416,7 @@ def test_a_database_that_keeps_no_example_is_bad_input(
 
 
 @pytest.mark.slow
-def test_without_saved_examples_a_database_changes_nothing(
-    tmp_path: Path, changed_reference: Changed
-) -> None:
+def test_an_empty_database_changes_nothing(tmp_path: Path, changed_reference: Changed) -> None:
     alone, sharing = changed_reference(), changed_reference()
     for target, database in ((alone, None), (sharing, str(tmp_path))):
         make_engine_of("stateful", target, "7", database).run_slice(0, 60, ProbeCounter())

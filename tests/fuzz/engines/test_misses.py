@@ -284,9 +284,7 @@ def is_found(seed: int) -> bool:
 @pytest.mark.usefixtures("planted")
 @pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize(("owner", "name", "mistake"), MISSES)
-def test_a_mistake_that_was_missed_is_found(
-    owner: type, name: str, mistake: Method, seed: int
-) -> None:
+def test_a_missed_mistake_is_found(owner: type, name: str, mistake: Method, seed: int) -> None:
     assert is_found(seed)
 
 

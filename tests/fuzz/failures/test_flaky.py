@@ -75,9 +75,7 @@ def test_what_enough_runs_on_both_targets_show(
 
 
 @pytest.mark.parametrize(("chance", "change"), [(0.2, FIXED), (0.02, UNCLEAR)])
-def test_a_flaky_failure_of_the_target_before_is_fixed_or_unclear(
-    chance: float, change: str
-) -> None:
+def test_a_failure_that_was_flaky_before_is_fixed_or_unclear(chance: float, change: str) -> None:
     older = flaky(chance, 1, one)
     found = attrs.evolve(found_in(older), change=FIXED)
     verdict = judged(lambda: Pair(older, Changed()), found, never)
@@ -85,9 +83,7 @@ def test_a_flaky_failure_of_the_target_before_is_fixed_or_unclear(
 
 
 @pytest.mark.parametrize(("passed", "change"), [(0, BROKE), (1, UNCLEAR)])
-def test_if_there_is_no_time_a_failure_that_has_also_passed_is_unclear(
-    passed: int, change: str
-) -> None:
+def test_without_time_a_failure_that_also_passed_is_unclear(passed: int, change: str) -> None:
     newer = flaky(ALWAYS, 1, one)
     found = found_in(newer)
     verdict = judged(lambda: Pair(Changed(), newer), found, lambda: True, passed)

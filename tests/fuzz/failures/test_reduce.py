@@ -135,9 +135,7 @@ STRINGS = tuple(AllocateString(length) for length in range(15))
     ("size", "start"),
     [(1, 0), (1, 7), (1, 14), (2, 0), (2, 1), (2, 6), (2, 7), (2, 13), (4, 0), (4, 2), (4, 10)],
 )
-def test_a_run_of_actions_that_only_matter_together_is_removed_wherever_it_is(
-    size: int, start: int
-) -> None:
+def test_actions_that_only_matter_together_are_removed_together(size: int, start: int) -> None:
     left = (*STRINGS[:start], *STRINGS[start + size :], CheckHeap())
     target = Planted(lambda heap: tuple(heap.done) in {(*STRINGS, CheckHeap()), left})
     assert reduced_soon(target, 80, *STRINGS, CheckHeap()).actions == left
@@ -265,9 +263,7 @@ def test_a_destructor_that_does_not_matter_is_left_out() -> None:
     ],
     ids=["nodes", "freed arrays", "full collection", "disabling"],
 )
-def test_actions_that_only_collect_are_replaced_by_a_minor_collection(
-    actions: tuple[Action, ...],
-) -> None:
+def test_collecting_actions_become_minor_collections(actions: tuple[Action, ...]) -> None:
     target = Planted(lambda heap: isinstance(heap.last, CheckHeap) and heap.minors)
     assert reduced(target, *actions).actions == (CollectMinor(), CheckHeap())
 
@@ -368,9 +364,7 @@ def test_a_target_that_becomes_worse_may_fail_sooner_while_an_integer_is_lowered
 
 
 @pytest.mark.parametrize(("least_bytes", "left"), [(0, {}), (301, {"nursery_bytes": 304})])
-def test_settings_are_dropped_or_lowered_as_far_as_the_failure_allows(
-    least_bytes: int, left: dict[str, int]
-) -> None:
+def test_settings_are_dropped_or_lowered(least_bytes: int, left: dict[str, int]) -> None:
     target = Planted(
         lambda heap: isinstance(heap.last, CheckHeap) and heap.nursery_bytes >= least_bytes
     )
@@ -459,9 +453,7 @@ def test_no_more_candidates_are_run_than_allowed(attempts: int) -> None:
     assert reducer.attempts == attempts
 
 
-def test_where_each_candidate_starts_a_program_fewer_are_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_fewer_candidates_run_if_each_starts_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     target = full(Planted(lambda planted: isinstance(planted.last, Free)))
     failure = failure_of(target, *[AllocateNode(1)] * 6, Free(0))
     target.starts_afresh = True
@@ -472,9 +464,7 @@ def test_where_each_candidate_starts_a_program_fewer_are_run(
     assert reducer.attempts == 2  # The second fails, so it is run twice.
 
 
-def test_a_search_ends_when_several_candidates_in_a_row_do_not_help(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_search_ends_after_many_useless_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     target = full(Planted(lambda planted: isinstance(planted.last, Free)))
     failure = failure_of(target, *[AllocateNode(1)] * 6, Free(0))
     whole, idle = Reducer(target, failure), Reducer(target, failure)

@@ -137,9 +137,7 @@ def test_without_hard_links_a_file_is_renamed(
 # A disk that is full.
 
 
-def test_a_full_disk_hides_no_failure_and_leaves_no_partial_file(
-    origin: Origin, failure: Failure
-) -> None:
+def test_a_full_disk_hides_no_failure(origin: Origin, failure: Failure) -> None:
     with files_limited_to(0):
         saved = reduce_saved(origin, save_found(origin, failure))
     assert (saved.reproduced, saved.path) == (True, None)
@@ -148,9 +146,7 @@ def test_a_full_disk_hides_no_failure_and_leaves_no_partial_file(
     assert names_in(origin.folder) == []
 
 
-def test_the_trace_as_found_stays_if_the_reduced_one_does_not_fit(
-    origin: Origin, failure: Failure
-) -> None:
+def test_the_trace_as_found_stays_if_no_other_fits(origin: Origin, failure: Failure) -> None:
     found = save_found(origin, failure)
     with files_limited_to(0):
         saved = reduce_saved(origin, found)
@@ -173,9 +169,7 @@ def test_the_trace_as_found_stays_if_the_reduced_one_does_not_fit(
         ({"length": 9}, {"chunk": 1}),
     ],
 )
-def test_the_best_failure_of_an_identity_is_kept(
-    kept: dict[str, Any], other: dict[str, Any]
-) -> None:
+def test_an_identity_keeps_its_best_failure(kept: dict[str, Any], other: dict[str, Any]) -> None:
     saved = SavedFailure(NEVER, Path("a"), 5, 5, chunk=0, reproduced=True)
     best, worse = attrs.evolve(saved, **kept), attrs.evolve(saved, **other)
     assert best.sort_key < worse.sort_key
@@ -188,9 +182,7 @@ def test_a_failure_that_does_not_reproduce_stays_as_it_was_found(origin: Origin)
     assert names_in(origin.folder) == [found.path.name]
 
 
-def test_a_failure_that_reproduces_replaces_its_trace_as_found(
-    origin: Origin, failure: Failure
-) -> None:
+def test_a_reproduced_failure_replaces_its_first_trace(origin: Origin, failure: Failure) -> None:
     saved = reduce_saved(origin, save_found(origin, failure), is_over=lambda: True)
     assert saved.reproduced
     assert saved.failure.actions == failure.actions

@@ -239,9 +239,7 @@ def test_a_finalizer_has_a_new_number_and_a_node(
     assert (why_illegal(action, finalizing, shadow) is None) == (problem is None)
 
 
-def test_a_contract_may_exclude_destructors_and_so_may_the_size_of_a_node(
-    finalizing: Contract,
-) -> None:
+def test_a_contract_or_its_node_size_may_exclude_destructors(finalizing: Contract) -> None:
     without = attrs.evolve(finalizing, finalizers=Finalizers())
     layout = attrs.evolve(finalizing.layout, large_object_bytes=32)
     action, problem = do.AllocateNode(0, destructor=7), "the node cannot have a destructor"
@@ -342,18 +340,14 @@ def test_the_contract_limits_the_number_of_pins(contract: Contract, shadow: Shad
     assert why_illegal(do.Pin(STRING), attrs.evolve(contract, pins_max=2), shadow) is None
 
 
-def test_a_callback_whose_string_no_nursery_takes_is_illegal(
-    contract: Contract, shadow: Shadow
-) -> None:
+def test_a_callback_beyond_any_nursery_is_illegal(contract: Contract, shadow: Shadow) -> None:
     layout = attrs.evolve(contract.layout, large_object_bytes=25)
     tiny = attrs.evolve(contract, layout=layout)
     assert why_illegal(do.SetCallback(0), tiny, shadow) is not None
     assert why_illegal(do.SetCallback(None), tiny, shadow) is None
 
 
-def test_an_action_that_the_target_does_not_carry_out_is_illegal(
-    contract: Contract, shadow: Shadow
-) -> None:
+def test_an_unsupported_action_is_illegal(contract: Contract, shadow: Shadow) -> None:
     smaller = attrs.evolve(contract, actions=("collect_full",))
     problem = why_illegal(do.CollectMinor(), smaller, shadow)
     assert problem == "the target does not carry out collect_minor"
@@ -459,9 +453,7 @@ def test_only_a_block_is_made_another_size(contract: Contract, shadow: Shadow) -
 
 
 @pytest.mark.parametrize("action", [do.EnableSampling(8), do.SetPeriod(8)], ids=str)
-def test_where_the_periods_are_listed_another_is_illegal(
-    action: Action, blocks: Contract, of_blocks: Shadow
-) -> None:
+def test_an_unlisted_period_is_illegal(action: Action, blocks: Contract, of_blocks: Shadow) -> None:
     problem = why_illegal(action, with_rule(blocks, periods=(16, 64)), of_blocks)
     assert problem == "period_bytes is 8; it must be one of 16, 64"
 

@@ -199,9 +199,7 @@ def test_a_failure_and_a_cause_are_triaged(id_: str, tmp_path: Path) -> None:
     assert life.runs == [(1, 1), (3, 20)]
 
 
-def test_a_folder_is_replayed_without_what_is_muted_in_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_muted_traces_are_not_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = attrs.evolve(KNOWN.saved, path=Path("a.jsonl"))
     known = attrs.evolve(KNOWN, saved=saved)
     mute = Triaged(SECOND, known.cause_id, muted_until="2999-12-24", because="it is known")
@@ -262,7 +260,5 @@ def test_a_wrong_triage_changes_nothing(
     assert path.read_bytes() == before
 
 
-def test_a_corpus_without_a_history_cannot_be_triaged(
-    tmp_path: Path, complaint: Callable[..., str]
-) -> None:
+def test_no_history_means_no_triage(tmp_path: Path, complaint: Callable[..., str]) -> None:
     assert "there is no such history" in complaint("triage", str(tmp_path))

@@ -46,9 +46,7 @@ def fixed_after(*nights: tuple[str, int], limit: int = 60) -> int | None:
         ([("*", 2), ("", 0)], 3),  # Builds without a version.
     ],
 )
-def test_replays_on_later_builds_fix_a_flaky_failure(
-    nights: list[tuple[str, int]], count: int | None
-) -> None:
+def test_later_replays_fix_flaky_failures(nights: list[tuple[str, int]], count: int | None) -> None:
     assert fixed_after(*nights) == count
 
 

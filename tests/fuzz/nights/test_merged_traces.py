@@ -77,9 +77,7 @@ def chosen_in(folder: Path) -> list[tuple[str | None, bool]]:
 
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("harm", HARMS, ids=NAMES)
-def test_a_merge_chooses_the_part_whose_trace_is_right(
-    harm: Harm, order: int, tmp_path: Path
-) -> None:
+def test_a_merge_chooses_the_part_that_is_right(harm: Harm, order: int, tmp_path: Path) -> None:
     one = corpus(tmp_path / "one", "a.jsonl", chunk=0)
     other = corpus(tmp_path / "other", "b.jsonl", chunk=1)
     harm(one / "a.jsonl")

@@ -190,9 +190,7 @@ def test_a_failure_that_comes_back_inside_an_open_cause_is_news(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("reproduced", [{0}, {2}, {1, 3}, set[int]()])
-def test_a_flaky_failure_is_one_cause_on_each_night_that_a_mute_reaches(
-    reproduced: set[int], tmp_path: Path
-) -> None:
+def test_a_flaky_failure_is_one_cause_on_muted_nights(reproduced: set[int], tmp_path: Path) -> None:
     made: list[Night] = []
     history = FailureHistory()
     for number in range(5):
@@ -215,9 +213,7 @@ def test_a_flaky_failure_is_one_cause_on_each_night_that_a_mute_reaches(
 @pytest.mark.parametrize(
     "changed", [{"target": "reference-dotnet"}, {"plan_without": ["collect_full"]}]
 )
-def test_a_failure_that_no_session_could_find_was_not_looked_for(
-    changed: dict[str, Any], tmp_path: Path
-) -> None:
+def test_an_unfindable_failure_was_not_looked_for(changed: dict[str, Any], tmp_path: Path) -> None:
     [first] = nights(tmp_path, (FOUND, FAILS))
     other = record(target=changed.get("target", "reference"), timing=[timing(started=NIGHTS[1])])
     other["plan"]["without"] = changed.get("plan_without", [])
@@ -346,9 +342,7 @@ def test_a_cause_that_compares_two_targets_is_not_broken(tmp_path: Path) -> None
     }
 
 
-def test_a_muted_cause_that_was_fixed_and_fails_again_is_back_and_fails_no_job(
-    tmp_path: Path,
-) -> None:
+def test_a_muted_cause_that_was_fixed_and_returns_fails_no_job(tmp_path: Path) -> None:
     first, second = nights(tmp_path, (FOUND, FAILS), (CLEAN, PASSES))
     mute = Triaged(NIGHTS[0], first.causes[0].id, muted_until="2026-12-24")
     history = FailureHistory((*first.lines(FailureHistory()), mute))
@@ -399,9 +393,7 @@ def test_a_failure_like_a_documented_finding_that_the_build_has_is_not_new(tmp_p
 
 
 @pytest.mark.parametrize("finding", [PASSES, UNABLE])
-def test_a_failure_like_a_finding_that_the_build_does_not_show_is_new(
-    finding: Replayed, tmp_path: Path
-) -> None:
+def test_an_unshown_finding_makes_its_failure_new(finding: Replayed, tmp_path: Path) -> None:
     assert like_a_finding(tmp_path, FAILS, finding).news == "new"
 
 

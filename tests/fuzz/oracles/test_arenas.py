@@ -37,9 +37,7 @@ def test_a_page_has_objects_of_one_size(bound: ArenaBound) -> None:
     ("sizes", "arenas"),
     [([], 0), ([32], 1), ([32] * 9, 1), ([32] * 10, 2), ([16, 24, 32], 1), ([16, 24, 32, 40], 2)],
 )
-def test_what_lives_takes_pages_of_its_size(
-    bound: ArenaBound, sizes: list[int], arenas: int
-) -> None:
+def test_living_objects_take_pages(bound: ArenaBound, sizes: list[int], arenas: int) -> None:
     assert bound.least(sizes) == arenas
 
 

@@ -147,9 +147,7 @@ def test_of_few_objects_no_number_of_samples_is_blamed_too_soon() -> None:
 
 
 @pytest.mark.parametrize(("samples", "is_wrong"), [(8, False), (6, False), (5, True), (9, True)])
-def test_with_a_period_of_0_each_object_is_sampled_that_is_seen(
-    samples: int, is_wrong: bool
-) -> None:
+def test_with_a_period_of_0_each_seen_object_is_sampled(samples: int, is_wrong: bool) -> None:
     contract = contract_of(unseen_bytes=2 * 24)
     rule = attrs.evolve(contract.sampling, period_bytes=Range(0, 8))
     judge = Judge(attrs.evolve(contract, sampling=rule))

@@ -103,9 +103,7 @@ WRONG: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("field", WRONG)
-def test_an_action_that_concerns_few_oracles_may_not_have_other_effects(
-    reference: Target, field: str
-) -> None:
+def test_an_action_of_few_oracles_has_no_other_effects(reference: Target, field: str) -> None:
     contract = reference.start({})
     rule = attrs.evolve(contract.sampling, weights="since")
     observes = (*contract.observes, "offsets", "weights")

@@ -114,9 +114,7 @@ def test_freeing_a_block_counts_nothing(judge: Judge) -> None:
     ("requested", "moves_for"),
     [(31, 31), (32, None), (63, None), (64, None), (65, 80), (79, 80), (80, 80), (81, 81)],
 )
-def test_a_block_of_64_bytes_moves_only_for_much_less_or_for_more(
-    requested: int, moves_for: int | None
-) -> None:
+def test_a_block_moves_for_much_less_or_for_more(requested: int, moves_for: int | None) -> None:
     assert bytes_to_move(64, requested) == moves_for
 
 
@@ -155,9 +153,7 @@ def test_a_block_that_grows_a_little_gets_room_for_a_quarter_more(blocks: Contra
 
 
 @pytest.mark.parametrize(("requested", "counted"), [(30, None), (17, None), (16, 16), (33, 33)])
-def test_unless_alike_a_block_moves_to_another_room_only(
-    blocks: Contract, requested: int, counted: int | None
-) -> None:
+def test_unless_alike_blocks_move(blocks: Contract, requested: int, counted: int | None) -> None:
     judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(1000,) * 3)
     judge(malloc(32, size=32))
     judge(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
@@ -178,9 +174,7 @@ def test_unless_alike_a_block_moves_when_a_sample_is_due(blocks: Contract) -> No
     judge(Realloc(0, 29), samples=1, size=32)
 
 
-def test_unless_alike_a_block_beyond_all_classes_stays_though_a_sample_is_due(
-    blocks: Contract,
-) -> None:
+def test_a_block_beyond_all_classes_stays_though_a_sample_is_due(blocks: Contract) -> None:
     judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(310,) * 3)
     judge(malloc(300, size=512), answer(Realloc(0, 310), size=512))
     assert judge.facts.counted_bytes is None
@@ -203,9 +197,7 @@ def test_another_room_than_that_of_the_class_is_wrong(judge: Judge, action: Acti
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("size", 16, 32)
 
 
-def test_a_target_that_does_not_say_how_much_room_there_is_is_not_judged_by_it(
-    blocks: Contract,
-) -> None:
+def test_a_target_that_reports_no_room_is_not_judged_by_it(blocks: Contract) -> None:
     judge = judge_of(blocks, observes=("samples", "minors"))
     judge(Malloc(9), Realloc(0, 9))
 
@@ -265,9 +257,7 @@ def test_enabling_restarts_the_count_of_every_thread(judge: Judge) -> None:
 
 @pytest.mark.parametrize("action", [Malloc(60), Calloc(2, 30), Realloc(0, 60)], ids=str)
 @pytest.mark.parametrize("samples", [0, 2])
-def test_other_samples_than_the_one_that_is_due_are_wrong(
-    judge: Judge, action: Action, samples: int
-) -> None:
+def test_samples_that_are_not_due_are_wrong(judge: Judge, action: Action, samples: int) -> None:
     mismatch = judge.mismatch(malloc(9, size=16), action, samples=samples, size=64)
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("samples", 1, samples)
 
@@ -312,9 +302,7 @@ def test_a_sample_that_is_said_while_paused_is_wrong(unrecorded: Judge) -> None:
     assert unrecorded.mismatch(Malloc(60), samples=1, size=64).why == "sampling was off"
 
 
-def test_where_pausing_goes_on_counting_a_distance_that_ends_is_followed_by_another(
-    unrecorded: Judge,
-) -> None:
+def test_a_distance_that_ends_in_a_counting_pause_is_followed_by_another(unrecorded: Judge) -> None:
     unrecorded(malloc(60, size=64))
     assert until(unrecorded) == generator_of("gperftools", 1).draw(PERIOD)
 
@@ -365,26 +353,20 @@ def test_the_offset_and_the_weight_of_a_sample_are_right(telling: Judge) -> None
 
 
 @pytest.mark.parametrize("offsets", [[], [51], [50, 50]], ids=str)
-def test_another_byte_than_the_one_that_was_drawn_is_wrong(
-    telling: Judge, offsets: list[int]
-) -> None:
+def test_another_byte_than_the_drawn_one_is_wrong(telling: Judge, offsets: list[int]) -> None:
     mismatch = telling.mismatch(Malloc(60), samples=1, offsets=offsets, weights=[109])
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("offsets", [UNTIL], offsets)
 
 
 @pytest.mark.parametrize("weights", [[], [100], [109, 109]], ids=str)
-def test_another_weight_than_that_of_the_sample_is_wrong(
-    telling: Judge, weights: list[int]
-) -> None:
+def test_another_weight_is_wrong(telling: Judge, weights: list[int]) -> None:
     mismatch = telling.mismatch(Malloc(60), samples=1, offsets=[UNTIL], weights=weights)
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("weights", [109], weights)
 
 
 @pytest.mark.parametrize("action", [Malloc(9), Free(0)], ids=str)
 @pytest.mark.parametrize("fields", [{"offsets": [0]}, {"weights": [1]}], ids=str)
-def test_a_report_about_a_sample_that_was_not_taken_is_wrong(
-    telling: Judge, action: Action, fields: dict[str, Any]
-) -> None:
+def test_a_report_needs_a_sample(telling: Judge, action: Action, fields: dict[str, Any]) -> None:
     assert telling.mismatch(Malloc(9), action, **fields).field in fields
 
 
@@ -458,9 +440,7 @@ def test_a_header_before_a_block_counts(blocks: Contract) -> None:
         ((4, 13, 12), (True, True, False)),
     ],
 )
-def test_small_blocks_share_one_until_it_is_full(
-    sizes: tuple[int, ...], begun: tuple[bool, ...]
-) -> None:
+def test_small_blocks_share_a_block(sizes: tuple[int, ...], begun: tuple[bool, ...]) -> None:
     shared = SharedBlock(16)
     blocks = [ShadowObject("block", 1, size, [], 16, True) for size in sizes]
     beside = [shared.place(block, size) for block, size in zip(blocks, sizes, strict=True)]

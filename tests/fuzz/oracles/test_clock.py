@@ -56,9 +56,7 @@ def allocate(
 
 
 @pytest.mark.parametrize(("crosses", "size_bytes"), [("at", 10), ("beyond", 11)])
-def test_an_allocation_that_reaches_or_exceeds_the_distance_is_sampled(
-    crosses: str, size_bytes: int
-) -> None:
+def test_a_distance_reached_or_exceeded_is_a_sample(crosses: str, size_bytes: int) -> None:
     rule: dict[str, Any] = {
         "crosses": crosses,
         "distances": "geometric",
@@ -409,9 +407,7 @@ def test_what_was_drawn_outlives_sampling_unless_it_is_passed() -> None:
     [(39, [39], 1), (40, [], 2), (99, [], 2)],
     ids=["what its context had left", "a new distance", "a new distance, too"],
 )
-def test_an_object_outside_is_judged_by_what_its_context_had_left(
-    until_bytes: int, hits: list[int], drawn: int
-) -> None:
+def test_an_object_outside_uses_its_context(until_bytes: int, hits: list[int], drawn: int) -> None:
     clock = shipped_of(40, until_bytes)
     assert offsets(allocate(clock, 40 + DRAWS[0], True, PERIOD)) == hits
     assert (clock.room_bytes, clock.until_bytes) == (40, DRAWS[drawn - 1])

@@ -88,9 +88,7 @@ def test_of_several_fields_the_first_is_named(samples: int, minors: int, field: 
 
 
 @pytest.mark.parametrize("actions", [(), (Pin(0), SetCallback(0), Fork())], ids=str)
-def test_every_trace_is_run_again_as_it_was(
-    contract: Contract, actions: tuple[Action, ...]
-) -> None:
+def test_each_trace_is_run_again(contract: Contract, actions: tuple[Action, ...]) -> None:
     assert ORACLE.configuration(contract, {"nursery_bytes": 64}, actions) == {"nursery_bytes": 64}
     assert [ORACLE.instead(action) for action in actions] == [*actions]
 
@@ -137,9 +135,7 @@ def test_where_buffers_may_be_of_another_size_nothing_is_the_same(contract: Cont
         assert ORACLE.configuration(changed, {}, [EnableSampling(8)]) == configuration
 
 
-def test_collections_that_come_when_they_like_may_draw_of_random_distances(
-    contract: Contract,
-) -> None:
+def test_unpromised_collections_may_draw_random_distances(contract: Contract) -> None:
     rule = attrs.evolve(contract.sampling, distances="random")
     random = attrs.evolve(contract, promises=(), sampling=rule)
     once, again = Observation(samples=1, weights=[64]), Observation()

@@ -38,9 +38,7 @@ def seed_with(least_bytes: int, most_bytes: int) -> int:
 
 
 @pytest.mark.parametrize(("distance", "samples"), [((8, 120), 1), ((121, 4096), 0)])
-def test_the_distance_that_begins_is_the_seed_s_first(
-    distance: tuple[int, int], samples: int
-) -> None:
+def test_a_distance_begins_with_the_seed_s_first(distance: tuple[int, int], samples: int) -> None:
     bench = Bench(CONTRACT)
     for _ in range(2):
         bench.judge(EnableSampling(PERIOD), Observation(seed=seed_with(*distance)))

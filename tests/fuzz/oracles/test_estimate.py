@@ -109,9 +109,7 @@ in bytes and in eighths of objects."""
 
 
 @pytest.mark.parametrize(("size_bytes", "lg"), JEMALLOC)
-def test_a_sample_stands_for_what_jemalloc_adds_for_it(
-    blocks: Contract, size_bytes: int, lg: int
-) -> None:
+def test_a_sample_has_jemallocs_estimate(blocks: Contract, size_bytes: int, lg: int) -> None:
     unbiased_bytes, eighths = JEMALLOC[size_bytes, lg]
     judge = judge_of(profiling(blocks, initial_period_bytes=2**lg))
     judge(Malloc(size_bytes))
@@ -128,9 +126,7 @@ def test_a_sample_stands_for_what_jemalloc_adds_for_it(
         ({16: 1024, 33554432: 16}, 19, [2048, 65534]),
     ],
 )
-def test_a_dump_has_the_numbers_of_jemalloc(
-    sizes: dict[int, int], lg: int, expected: list[int]
-) -> None:
+def test_a_dump_has_jemallocs_numbers(sizes: dict[int, int], lg: int, expected: list[int]) -> None:
     """As jemalloc writes them for these numbers of samples, by their size."""
     sums = [0.0, 0.0]
     for size_bytes, count in sizes.items():
@@ -210,17 +206,13 @@ def test_a_block_that_another_thread_frees_is_gone(judge: Judge) -> None:
     judge(Free(0, thread=2), profile(0, 0))
 
 
-def test_a_sampled_block_that_is_made_another_size_unsampled_stands_for_nothing(
-    judge: Judge,
-) -> None:
+def test_a_block_resized_without_a_sample_stands_for_nothing(judge: Judge) -> None:
     judge(Realloc(0, 16))
     assert judge.facts.hits == ()
     judge(profile(0, 0))
 
 
-def test_a_block_that_is_sampled_when_it_is_made_another_size_stands_for_that_size(
-    judge: Judge,
-) -> None:
+def test_a_block_sampled_when_resized_stands_for_its_new_size(judge: Judge) -> None:
     judge(Realloc(0, 1024, thread=1), profile(round(36 / 8), 4629))
 
 
@@ -229,9 +221,7 @@ def test_a_block_that_stays_where_it_is_stands_for_what_it_did(blocks: Contract)
     judge(Malloc(8), Realloc(0, 5), profile(512, 4100))
 
 
-def test_a_block_that_grows_a_little_stands_for_the_quarter_that_it_grows_by(
-    blocks: Contract,
-) -> None:
+def test_a_block_that_grows_a_little_stands_for_a_quarter_more(blocks: Contract) -> None:
     judge = judge_of(profiling(blocks, initial_period_bytes=4096, realloc="when_moved"))
     judge(Malloc(1024), Realloc(0, 1030, thread=1))
     one_in = 1 / -math.expm1(-1280 / 4096)
@@ -376,9 +366,7 @@ def test_a_sampler_that_is_right_is_not_blamed(contract: Contract, per_allocatio
             judge(answer(action, samples=min(samples, 1) if one else samples), Free(0))
 
 
-def test_a_large_object_that_goes_by_is_found_where_one_sample_is_all_that_one_takes(
-    contract: Contract,
-) -> None:
+def test_a_large_object_without_a_sample_is_found_with_one_sample_each(contract: Contract) -> None:
     """With a period of 8, 280 bytes take no sample with a chance of exp(-37), 336 of exp(-45)."""
     judge = judge_of(at_random(contract, **ONE))
     judge(EnableSampling(8), AllocateString(280 - 25))

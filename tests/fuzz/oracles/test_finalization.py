@@ -70,9 +70,7 @@ def test_a_destructor_is_called_once_when_a_collection_has_found_its_object_dead
     assert "has run" in (verdict(finalizing, *steps, collection, (RUN, [5, 5])) or "")
 
 
-def test_a_destructor_is_called_within_the_promised_number_of_full_collections(
-    finalizing: Contract,
-) -> None:
+def test_a_destructor_is_called_within_the_promised_collections(finalizing: Contract) -> None:
     steps: list[Seen] = [AllocateNode(0, destructor=5), MINOR, Free(0), MINOR, FULL]
     assert verdict(finalizing, *steps, (RUN, [])) == "after 1 full collection"
     for within, why in ((2, None), (0, None)):
@@ -98,9 +96,7 @@ def test_a_destructor_waits_for_the_finalizers_that_keep_its_object(finalizing: 
     assert verdict(finalizing, *kept, (RUN, [5])) == "node #1 was alive at each collection"
 
 
-def test_a_destructor_waits_for_nothing_where_objects_with_finalizers_are_dead(
-    finalizing: Contract,
-) -> None:
+def test_a_destructor_waits_for_no_dead_object_with_a_finalizer(finalizing: Contract) -> None:
     contract = promising(finalizing, order="none", cycles="any", objects="dead")
     assert verdict(contract, *HELD, FULL, (RUN, [5, 0])) is None
     assert verdict(contract, *HELD, FULL, (RUN, [0])) == "after 1 full collection"
@@ -193,16 +189,12 @@ def test_these_answers_are_wrong(steps: list[Seen], why: str, finalizing: Contra
     assert why in (verdict(finalizing, *steps) or "")
 
 
-def test_an_object_may_wait_while_one_that_may_be_in_the_queue_refers_to_it(
-    finalizing: Contract,
-) -> None:
+def test_an_object_may_wait_for_a_referrer_that_may_be_queued(finalizing: Contract) -> None:
     steps: list[Seen] = [*dead(ONE_REFERS_TO_ZERO), MINOR, FULL, (RUN, [1]), MINOR, (RUN, [])]
     assert verdict(finalizing, *steps) is None
 
 
-def test_an_object_that_waited_for_another_one_may_lose_its_place_in_its_cycle(
-    finalizing: Contract,
-) -> None:
+def test_an_object_that_waited_may_lose_its_place_in_its_cycle(finalizing: Contract) -> None:
     """Node 2 refers to nodes 0 and 1, which refer to each other."""
     steps = [*dead(*CYCLE, Write(2, 0, 0), nodes=3), FULL, (RUN, [2]), FULL]
     assert verdict(finalizing, *steps, (RUN, [1])) is None
@@ -258,9 +250,7 @@ def test_reverse_registration_is_not_judged_while_a_major_collection_may_be_in_p
     assert verdict(contract, *steps, (RUN, [0, 1])) is None
 
 
-def test_a_weak_reference_is_cleared_before_the_finalizer_runs_and_stays_cleared(
-    finalizing: Contract,
-) -> None:
+def test_a_weak_reference_is_cleared_before_the_finalizer_runs(finalizing: Contract) -> None:
     steps: list[Seen] = [NODE, AllocateWeakref(0), RegisterFinalizer(0, 0), Free(0), FULL]
     steps += [(KEEP, [0]), Resurrect(0)]
     assert verdict(finalizing, *steps, (ReadWeakref(0), False)) is None
@@ -321,9 +311,7 @@ def test_a_key_that_a_finalizer_keeps_is_alive(finalizing: Contract) -> None:
     assert verdict(finalizing, *steps, (ReadEphemeron(0), None)) == "its key is alive"
 
 
-def test_an_object_that_is_dead_when_its_finalizer_is_called_keeps_nothing(
-    finalizing: Contract,
-) -> None:
+def test_an_object_dead_at_its_finalizer_keeps_nothing(finalizing: Contract) -> None:
     """Node 1 has a finalizer and refers to node 0, which has a weak reference."""
     steps: list[Seen] = [NODE, NODE, ONE_REFERS_TO_ZERO, AllocateWeakref(0)]
     steps += [RegisterFinalizer(1, 0), Free(0), Free(0), FULL]
@@ -336,9 +324,7 @@ def test_an_object_that_is_dead_when_its_finalizer_is_called_keeps_nothing(
     assert verdict(contract, *steps, (KEEP, [0]), (ReadWeakref(0), True)) is not None
 
 
-def test_an_object_whose_finalizer_was_called_is_dead_after_a_minor_collection_too(
-    finalizing: Contract,
-) -> None:
+def test_a_finalized_object_is_dead_after_a_minor_collection_too(finalizing: Contract) -> None:
     contract = promising(finalizing, within=0, objects="dead", weak="cleared_before")
     steps: list[Seen] = [NODE, AllocateWeakref(0), RegisterFinalizer(0, 0), MINOR, Free(0), MINOR]
     assert verdict(contract, *steps, (RUN, [0]), (ReadWeakref(0), True)) is not None
@@ -346,9 +332,7 @@ def test_an_object_whose_finalizer_was_called_is_dead_after_a_minor_collection_t
 
 
 @pytest.mark.parametrize("collection", [MINOR, FULL])
-def test_an_attached_value_dies_with_its_key_alone(
-    collection: Action, finalizing: Contract
-) -> None:
+def test_an_attached_value_dies_with_its_key(collection: Action, finalizing: Contract) -> None:
     """Slots: the key, and a weak reference to the value. The ephemeron is dead."""
     steps: list[Seen] = [NODE, NODE, AllocateWeakref(1), AllocateEphemeron(0, 1)]
     steps += [Free(3), Free(1), collection]

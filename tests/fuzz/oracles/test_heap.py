@@ -81,9 +81,7 @@ def observing(contract: Contract, field: str, **changes: Any) -> Judge:
     ],
     ids=lambda seen: str(seen["order"]),
 )
-def test_an_order_of_other_events_than_are_counted_is_wrong(
-    contract: Contract, seen: dict[str, Any]
-) -> None:
+def test_events_in_another_order_are_wrong(contract: Contract, seen: dict[str, Any]) -> None:
     problem = problem_of(observing(contract, "order"), (MINOR, seen))
     assert problem.startswith("order: ")
 
@@ -97,18 +95,14 @@ def test_any_error_is_wrong(judge: Judge) -> None:
     assert problem.startswith("error: expected None, got crash IndexError: list index")
 
 
-def test_a_step_need_not_follow_a_minor_collection_unless_collections_are_promised(
-    judge: Judge, contract: Contract
-) -> None:
+def test_a_step_must_collect_if_collections_are_promised(judge: Judge, contract: Contract) -> None:
     assert "minors: expected 1, got 0" in problem_of(judge, answer(STEP, minors=0))
     Judge(attrs.evolve(contract, promises=()))(STEP, minors=0)
 
 
 @pytest.mark.parametrize("action", [MINOR, STEP, DisableSampling(report=True)], ids=str)
 @pytest.mark.parametrize("minors", [0, 2])
-def test_one_minor_collection_is_part_of_the_action(
-    judge: Judge, action: Action, minors: int
-) -> None:
+def test_the_action_has_one_minor_collection(judge: Judge, action: Action, minors: int) -> None:
     problem = problem_of(judge, answer(action, minors=1), answer(action, minors=minors))
     assert problem.startswith(f"minors: expected 1, got {minors}")
 
@@ -135,9 +129,7 @@ def test_no_other_action_collects(judge: Judge, action: Action) -> None:
 
 
 @pytest.mark.parametrize("action", [MINOR, FULL, ReadNumber(0)], ids=str)
-def test_without_the_promise_of_collections_more_may_come(
-    contract: Contract, action: Action
-) -> None:
+def test_unpromised_collections_may_come_at_any_time(contract: Contract, action: Action) -> None:
     Judge(contract)(NODE, answer(action, minors=3, value=0))
 
 
@@ -253,9 +245,7 @@ def test_a_wrong_answer(judge: Judge, steps: list[Step], problem: str) -> None:
 
 @pytest.mark.parametrize("action", [AllocateNode(5), AllocateString(5), AllocateArray(5)], ids=str)
 @pytest.mark.parametrize("got", [4, 6, None])
-def test_a_number_that_was_not_written_is_wrong(
-    judge: Judge, action: Action, got: int | None
-) -> None:
+def test_an_unwritten_number_is_wrong(judge: Judge, action: Action, got: int | None) -> None:
     right, wrong = (answer(ReadNumber(0), value=value) for value in (5, got))
     assert problem_of(judge, action, right, wrong).startswith(f"value: expected 5, got {got}")
 

@@ -114,9 +114,7 @@ def test_a_wrong_answer_is_found(
 
 
 @pytest.mark.parametrize("field", ["size", "outside", "at"])
-def test_an_exhausted_action_that_says_what_it_allocated_is_wrong(
-    field: str, contract: Contract
-) -> None:
+def test_an_exhausted_action_allocates_nothing(field: str, contract: Contract) -> None:
     judge = Judge(limited(contract, BY_ALLOCATIONS))
     why = judge.mismatch(NINE_HUNDRED, (TWO_HUNDRED, {**OUT, field: 8})).why
     assert f"{field} is 8, but an action that is exhausted allocates" in why
@@ -134,9 +132,7 @@ def test_while_a_finalizer_waits_nothing_must_be_exhausted(finalizing: Contract)
     assert verdict(contract, full[0], RegisterFinalizer(0, 0), *full[1:]) is None
 
 
-def test_an_exhausted_action_appends_no_slot_and_its_full_collection_clears(
-    contract: Contract,
-) -> None:
+def test_an_exhausted_action_appends_no_slot_and_clears_weakrefs(contract: Contract) -> None:
     judge = Judge(limited(contract, BY_ALLOCATIONS))
     judge(AllocateNode(0), AllocateWeakref(0), Free(0), NINE_HUNDRED, (TWO_HUNDRED, OUT))
     assert [obj.kind for obj in judge.shadow.roots] == ["weakref", "string"]
@@ -168,9 +164,7 @@ def test_an_exhausted_object_does_not_count_but_it_may_be_sampled_before(
     assert judge.facts.bytes_until_sample() == until_bytes
 
 
-def test_after_the_last_exhaustion_nothing_is_legal_that_could_be_exhausted(
-    contract: Contract,
-) -> None:
+def test_after_the_last_exhaustion_nothing_may_need_room(contract: Contract) -> None:
     stated = limited(contract, BY_MAJORS)
     judge = Judge(stated, usual=usual)
     judge(HUNDRED, NINE_HUNDRED, (TWO_HUNDRED, OUT))

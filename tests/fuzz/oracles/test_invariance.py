@@ -48,9 +48,7 @@ NURSERY = Setting("nursery_bytes", 256, Range(64, 65536, 8))
 
 
 @pytest.mark.parametrize(("first", "second", "direction"), [(2, 3, "less"), (1, 0, "more")])
-def test_other_samples_under_a_larger_nursery_are_wrong(
-    first: int, second: int, direction: str
-) -> None:
+def test_a_larger_nursery_takes_the_same_samples(first: int, second: int, direction: str) -> None:
     with pytest.raises(Mismatch, match=r"^invariance: ") as raised:
         ORACLE.check(Observation(first), Observation(second))
     mismatch = raised.value
@@ -82,16 +80,12 @@ def test_everything_but_the_samples_may_differ() -> None:
 @pytest.mark.parametrize(
     "actions", [(), (AddMemoryPressure(8), Unpin(0), Fork(), SetCallback(None))], ids=str
 )
-def test_the_second_run_has_twice_the_nursery(
-    contract: Contract, actions: tuple[Action, ...]
-) -> None:
+def test_a_second_run_doubles_the_nursery(contract: Contract, actions: tuple[Action, ...]) -> None:
     configuration = ORACLE.configuration(contract, {"nursery_bytes": 256}, actions)
     assert configuration == {"nursery_bytes": 512}
 
 
-def test_twice_the_nursery_is_that_of_the_contract_if_the_header_leaves_it_out(
-    contract: Contract,
-) -> None:
+def test_without_a_setting_the_contract_s_nursery_is_doubled(contract: Contract) -> None:
     assert ORACLE.configuration(contract, {}, ()) == {"nursery_bytes": 512}
 
 

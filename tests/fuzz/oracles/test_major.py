@@ -107,9 +107,7 @@ def test_a_later_report_of_one_action_may_be_some_steps_further(judge: Judge) ->
     judge(step(CollectFull(), SCANNING, 5, SCANNING, MARKING))
 
 
-def test_if_the_order_is_observed_a_report_is_at_most_as_far_as_its_minor_collection(
-    judge: Judge,
-) -> None:
+def test_in_an_observed_order_a_report_is_no_further_than_its_collection(judge: Judge) -> None:
     judge(step(AllocateNode(0), SWEEPING, 2, SCANNING, order="MRM"))
     seen = mismatch_of(judge, step(AllocateNode(0), SCANNING, 3, FINALIZING, order="MRMM"))
     assert seen == ("major_state", [SWEEPING], FINALIZING)
@@ -131,9 +129,7 @@ def test_an_action_does_not_end_before_where_its_report_stood(judge: Judge) -> N
 
 
 @pytest.mark.parametrize("state", [-1, 4, 99])
-def test_a_report_names_a_state_also_where_the_target_does_not_show_its_own(
-    contract: Contract, state: int
-) -> None:
+def test_a_report_names_a_state_that_no_answer_shows(contract: Contract, state: int) -> None:
     judge = judge_of(contract, "reports")
     judge(step(CollectMinor(), None, 1, FINALIZING))
     seen = mismatch_of(judge, step(CollectMinor(), None, 1, state))

@@ -276,9 +276,7 @@ def test_wrong_memory(
         ([*[NODE] * 6, full(0, 512)], "and node #4 (32) and 2 more: 192 bytes"),
     ],
 )
-def test_wrong_memory_names_the_objects_that_make_the_difference(
-    judge: Judge, steps: list[Step], why: str
-) -> None:
+def test_wrong_memory_names_the_objects(judge: Judge, steps: list[Step], why: str) -> None:
     assert why in str(judge.mismatch(*steps))
 
 

@@ -42,9 +42,7 @@ def judge(contract: Contract) -> Judge:
 
 
 @pytest.mark.parametrize("collecting", [NODE, OUTSIDE, CollectProgress()])
-def test_a_collection_without_steps_is_one_minor_collection(
-    judge: Judge, collecting: Action
-) -> None:
+def test_without_steps_there_is_one_minor_collection(judge: Judge, collecting: Action) -> None:
     problem = str(judge.mismatch(answer(collecting, minors=1), answer(collecting, minors=2)))
     assert problem.startswith("minors: minors: expected 1, got 2 (the major collection")
 

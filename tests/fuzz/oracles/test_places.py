@@ -194,9 +194,7 @@ def test_what_a_collection_throws_away_is_charged_ahead(charges: str, expected: 
 
 
 @pytest.mark.parametrize(("charges", "expected"), [("ahead", 0), ("allocated", 1)])
-def test_allocations_while_sampling_is_off_count_only_if_allocated_bytes_are_charged(
-    charges: str, expected: int
-) -> None:
+def test_allocations_while_off_count_if_allocated_bytes_do(charges: str, expected: int) -> None:
     bench = Bench(contract_of(charges, first_bytes=64))
     assert samples(bench, 8, 56, 8) == [0, 0, 0]
     bench.predict(ON, minors=0)
@@ -265,9 +263,7 @@ def test_a_birth_draws_for_the_period_that_was_set_last_also_if_it_is_0(
 
 
 @pytest.mark.parametrize(("charges", "counted_bytes"), [("ahead", 0), ("allocated", 40)])
-def test_what_a_thread_allocates_by_itself_counts_like_anything_else(
-    charges: str, counted_bytes: int
-) -> None:
+def test_a_thread_s_own_allocations_count(charges: str, counted_bytes: int) -> None:
     contract = contract_of(charges, threads=2)
     assert isinstance(contract.sampling.counting, Buffers)
     buffers = attrs.evolve(contract.sampling.counting, birth_bytes=40)

@@ -186,9 +186,7 @@ def unstated(contract: Contract) -> Judge:
 
 
 @pytest.mark.parametrize(("sample_point", "limit"), [(8, 8), (TOP, TOP), (2**30, TOP)])
-def test_if_distances_are_unstated_the_sample_point_may_be_anywhere(
-    unstated: Judge, sample_point: int, limit: int
-) -> None:
+def test_any_sample_point_if_unstated(unstated: Judge, sample_point: int, limit: int) -> None:
     unstated(step(ENABLE, 0, limit, sample_point))
 
 
@@ -200,9 +198,7 @@ def test_if_distances_are_unstated_the_sample_point_may_be_anywhere(
         (step(CHECK, 0, TOP, 64), "sample_point: expected None, got 64"),
     ],
 )
-def test_if_distances_are_unstated_the_pointers_must_still_agree(
-    unstated: Judge, wrong: Step, problem: str
-) -> None:
+def test_unstated_pointers_must_still_agree(unstated: Judge, wrong: Step, problem: str) -> None:
     assert str(unstated.mismatch(wrong)).startswith(f"pointers: {problem}")
 
 

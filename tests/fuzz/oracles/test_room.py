@@ -56,9 +56,7 @@ def test_no_object_overlaps_a_pinned_one(judge: Judge, at: int) -> None:
         pytest.param([Free(0), answer(CollectFull(), minors=1)], id="it died"),
     ],
 )
-def test_where_no_object_is_pinned_any_more_another_may_lie(
-    judge: Judge, steps: list[Step]
-) -> None:
+def test_where_no_object_is_pinned_another_may_lie(judge: Judge, steps: list[Step]) -> None:
     judge(*PINNED, *steps, answer(NODE, at=64))
 
 

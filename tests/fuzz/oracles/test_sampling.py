@@ -184,9 +184,7 @@ def test_a_callback_s_string_counts_before_the_object(
 
 
 @pytest.mark.parametrize("order", ["M", "Mss", "sMs"])
-def test_other_samples_than_those_of_callback_and_object_are_wrong(
-    judge: Judge, order: str
-) -> None:
+def test_other_samples_of_callback_and_object_are_wrong(judge: Judge, order: str) -> None:
     judge(EnableSampling(64), LIKE_A_NODE, node(0))
     assert judge.mismatch(collecting(order)).field == "samples"
 
@@ -230,9 +228,7 @@ def test_a_callback_that_leaves_too_little_room_is_collected(
 TIGHT = {"nursery_bytes": 64, "large_object_bytes": 64}
 
 
-def test_the_reference_samples_a_callback_and_the_object_between_two_collections(
-    reference: Target,
-) -> None:
+def test_the_reference_samples_a_callback_and_the_object(reference: Target) -> None:
     run = Run(reference, TIGHT)
     for action in (LIKE_A_NODE, EnableSampling(72), AllocateString(31)):
         run.step(action)
@@ -261,16 +257,12 @@ def unstated(contract: Contract) -> Judge:
 
 
 @pytest.mark.parametrize("samples", [0, 1, 7])
-def test_where_the_distances_are_unstated_an_allocation_takes_any_samples(
-    unstated: Judge, samples: int
-) -> None:
+def test_unstated_distances_allow_any_samples(unstated: Judge, samples: int) -> None:
     unstated(EnableSampling(64), node(samples))
     assert unstated.facts.callback_samples == 0
 
 
-def test_where_the_distances_are_unstated_nothing_is_sampled_while_sampling_is_off(
-    unstated: Judge,
-) -> None:
+def test_unstated_distances_allow_no_sample_while_sampling_is_off(unstated: Judge) -> None:
     assert str(unstated.mismatch(node(1))).startswith("sampling: samples: expected 0, got 1")
 
 
@@ -283,9 +275,7 @@ def test_where_the_distances_are_unstated_sizes_are_not(unstated: Judge) -> None
     assert unstated.mismatch(AllocateNode(0), size=40, outside=False).field == "size"
 
 
-def test_where_the_distances_are_unstated_the_samples_of_a_callback_are_unknown(
-    unstated: Judge,
-) -> None:
+def test_unstated_distances_leave_a_callbacks_samples_unknown(unstated: Judge) -> None:
     unstated(EnableSampling(64), LIKE_A_NODE, collecting("M"))
     assert unstated.facts.callback_samples == 0
     unstated(collecting("Ms"))
@@ -333,9 +323,7 @@ def test_a_collection_ends_every_threads_context(threads: Judge) -> None:
     assert rooms(threads) == [0, 0]
 
 
-def test_a_collection_in_an_allocation_comes_before_the_context_of_its_object(
-    threads: Judge,
-) -> None:
+def test_a_collection_comes_before_the_context_of_its_object(threads: Judge) -> None:
     threads(AllocateNode(0, thread=1), answer(AllocateNode(0, thread=1), minors=1))
     assert rooms(threads) == [0, 32]
 
@@ -345,9 +333,7 @@ def test_a_collection_for_an_object_outside_ends_also_its_threads_context(thread
     assert rooms(threads) == [0, 0]
 
 
-def test_an_object_that_collects_is_judged_by_what_its_old_context_had_left(
-    contract: Contract,
-) -> None:
+def test_an_object_that_collects_is_judged_by_its_old_context(contract: Contract) -> None:
     """The byte that was drawn is the last that the context had left."""
     judge = judge_of(contract, **IN_CONTEXTS, first_bytes=(15, 2**30))
     judge(answer(AllocateArray(4), size=48, outside=False), EnableSampling(2**30))
@@ -488,7 +474,5 @@ def test_the_arithmetic_agrees_with_counting_each_byte(
 
 
 @pytest.mark.parametrize("seen", [{"samples": 1}, {"size": 7}, {"outside": True}], ids=str)
-def test_what_the_contract_does_not_observe_is_not_judged(
-    contract: Contract, seen: dict[str, Any]
-) -> None:
+def test_unobserved_fields_are_not_judged(contract: Contract, seen: dict[str, Any]) -> None:
     Judge(attrs.evolve(contract, observes=()), SamplingOracle)(AllocateNode(0), **seen)

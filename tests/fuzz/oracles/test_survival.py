@@ -252,23 +252,17 @@ def test_any_other_report_is_wrong(calling: Judge, order: str, reported: tuple[i
     [[node("MsMR", STRING), minor()], [node("s"), ON, node("MRsMRs", ALIVE, STRING), minor(ALIVE)]],
     ids=["the string", "the string, after an earlier object"],
 )
-def test_a_second_collection_of_the_action_reports_the_string(
-    tight: Judge, steps: list[Step]
-) -> None:
+def test_a_second_collection_reports_the_string(tight: Judge, steps: list[Step]) -> None:
     tight(*steps)
     assert tight.bench.pending == {}
 
 
 @pytest.mark.parametrize("reported", [(), (STRING | SURVIVED,), (STRING, STRING)])
-def test_any_other_report_of_a_second_collection_is_wrong(
-    tight: Judge, reported: tuple[int, ...]
-) -> None:
+def test_a_second_collection_reports_nothing_else(tight: Judge, reported: tuple[int, ...]) -> None:
     assert tight.mismatch(node("MsM", *reported)).oracle == "survival"
 
 
-def test_the_reference_reports_a_callbacks_string_in_the_action_that_allocated_it(
-    reference: Target,
-) -> None:
+def test_the_reference_reports_a_callbacks_string_with_its_action(reference: Target) -> None:
     run = Run(reference, {"nursery_bytes": 64, "large_object_bytes": 64})
     for action in (CALLBACK, EnableSampling(72), AllocateString(31)):
         run.step(action)

@@ -82,17 +82,13 @@ def test_collections_are_named_before_the_heap_that_they_leave() -> None:
     [EnableSampling(8), DisableSampling(), DisableSampling(report=True), PauseSampling()],
     ids=str,
 )
-def test_a_trace_with_sampling_is_run_again_under_its_configuration(
-    contract: Contract, action: Action
-) -> None:
+def test_a_sampled_trace_runs_again_as_configured(contract: Contract, action: Action) -> None:
     configuration = ORACLE.configuration(contract, {"card_items": 0}, [CheckHeap(), action])
     assert configuration == {"card_items": 0}
 
 
 @pytest.mark.parametrize("actions", [(), (CollectMinor(), Fork())], ids=str)
-def test_a_trace_without_sampling_is_not_run_again(
-    contract: Contract, actions: tuple[Action, ...]
-) -> None:
+def test_no_second_run_without_sampling(contract: Contract, actions: tuple[Action, ...]) -> None:
     assert ORACLE.configuration(contract, {}, actions) is None
 
 
@@ -136,9 +132,7 @@ def failure_of(target: Target, *actions: Action) -> Failure | None:
     ],
     ids=range(6),
 )
-def test_the_reference_samples_transparently(
-    reference: Target, actions: tuple[Action, ...]
-) -> None:
+def test_the_reference_is_transparent(reference: Target, actions: tuple[Action, ...]) -> None:
     assert failure_of(reference, *actions) is None
 
 

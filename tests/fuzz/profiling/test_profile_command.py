@@ -142,9 +142,7 @@ def test_a_trace_can_be_sampled_with_another_period(profiled: Profiled) -> None:
 
 
 @pytest.mark.slow
-def test_every_trace_of_the_corpus_that_samples_a_heap_leaves_a_recording(
-    profiled: Profiled,
-) -> None:
+def test_each_corpus_trace_that_samples_a_heap_leaves_a_recording(profiled: Profiled) -> None:
     for trace in shipped_traces().values():
         samples = any(isinstance(each, EnableSampling) for each in trace.actions)
         if samples and trace.header.target in ("reference", "reference-geometric"):
@@ -464,9 +462,7 @@ def test_an_interrupt_of_an_export_keeps_the_recording_and_names_it() -> None:
 
 
 @pytest.mark.slow
-def test_a_period_that_would_write_too_much_is_refused_with_one_that_fits(
-    complaint: Complaint, profiled: Profiled
-) -> None:
+def test_a_too_short_period_is_refused(complaint: Complaint, profiled: Profiled) -> None:
     options = ["--repeat", "20", "--max-size", "200k", "-o", "out.jsonl"]
     line = complaint("profile", "nodes.py", "--period", "64", *options)
     found = re.search(r"--max-size is 204,800; --period (\d+) would fit", line)
@@ -477,9 +473,7 @@ def test_a_period_that_would_write_too_much_is_refused_with_one_that_fits(
 
 
 @pytest.mark.slow
-def test_a_recording_that_becomes_too_large_ends_there_and_can_be_shown(
-    complaint: Complaint, profiled: Profiled
-) -> None:
+def test_a_too_large_recording_ends(complaint: Complaint, profiled: Profiled) -> None:
     growing = SCRIPT.replace("range(2500)", "range(getattr(main, 'count', 0))")
     ended = "    if hasattr(main, 'count'): open('ended', 'w')\n"
     Path("nodes.py").write_text(growing + ended + "    main.count = 40_000\n")
@@ -672,9 +666,7 @@ def main(heap):
 @pytest.mark.parametrize(
     ("how", "code"), [("return", 0), ("raise SystemExit(7)", 7), ("os._exit(9)", 9), ("1 / 0", 1)]
 )
-def test_a_process_that_a_script_forks_is_not_recorded(
-    profiled: Profiled, how: str, code: int
-) -> None:
+def test_a_forked_process_is_not_recorded(profiled: Profiled, how: str, code: int) -> None:
     make, _, _ = SCRIPT.partition("def main")
     Path("nodes.py").write_text(make + FORK.format(how=how, code=code, seconds=PATIENCE_SECONDS))
     printed = profiled("nodes.py", "--period", "8", "--fixed", "-o", "out.collapsed")
@@ -737,9 +729,7 @@ def endless(unmeasured: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.slow
-def test_a_kill_leaves_a_recording_that_exports(
-    endless: subprocess.Popen[bytes], profiled: Profiled
-) -> None:
+def test_a_kill_leaves_a_recording(endless: subprocess.Popen[bytes], profiled: Profiled) -> None:
     endless.kill()
     endless.wait(PATIENCE_SECONDS)
     printed = profiled("out.collapsed.jsonl", "-o", "late.collapsed")

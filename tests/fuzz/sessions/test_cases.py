@@ -104,9 +104,7 @@ def test_of_a_lost_chunk_counts_what_the_worker_did_that_came_furthest(plan: Pla
 
 
 @pytest.mark.parametrize(("is_repeated", "counted"), [(False, 40), (True, 0)])
-def test_what_was_done_counts_once_if_the_chunk_is_repeated(
-    is_repeated: bool, counted: int, plan: Plan
-) -> None:
+def test_a_repeated_chunk_counts_once(is_repeated: bool, counted: int, plan: Plan) -> None:
     cases = Cases(plan, lambda _: None, None)
     chunk = searches(cases)[0].chunk
     cases.search_lost(chunk, SessionTotals(actions=40))
@@ -163,9 +161,7 @@ def test_a_found_failure_is_reported_with_the_length_of_its_trace(plan: Plan) ->
 
 
 @pytest.mark.parametrize("is_reduced", [False, True])
-def test_reported_failures_are_held_without_the_earlier_traces(
-    is_reduced: bool, plan: Plan
-) -> None:
+def test_reported_failures_drop_their_earlier_traces(is_reduced: bool, plan: Plan) -> None:
     cases = Cases(plan, lambda _: None, None)
     first, *_ = (search.chunk for search in searches(cases))
     before = held_bytes(cases)

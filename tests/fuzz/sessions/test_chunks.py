@@ -130,9 +130,7 @@ def test_any_number_of_workers_leaves_the_same(workers: str, whole: Left, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [1, -1])
-def test_parts_merged_in_any_order_are_the_whole(
-    order: int, whole: Left, parts: list[Path], tmp_path: Path
-) -> None:
+def test_merged_parts_are_whole(order: int, whole: Left, parts: list[Path], tmp_path: Path) -> None:
     folders = map(str, parts[::order])
     assert run_command_line(["merge", *folders, "-o", str(tmp_path / "merged")]) == CLEAN
     assert left_in(tmp_path / "merged") == whole
@@ -316,9 +314,7 @@ def test_merging_copies_only_what_it_has_parsed(name: str, tmp_path: Path) -> No
     assert [*(tmp_path / "out").glob("*.*")] == []
 
 
-def test_a_file_that_is_left_out_is_bad_input_after_all_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_left_out_file_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = saved(tmp_path / "one", record_of(range(3)))
     (one / "x.jsonl").write_text("secret\n")
     assert run_command_line(["merge", str(one), "-o", str(tmp_path / "out")]) == BAD_INPUT

@@ -130,9 +130,7 @@ def test_two_dask_workers_leave_the_same(alone: Left, machines: Machines, tmp_pa
 
 
 @pytest.mark.slow
-def test_an_interrupt_of_all_processes_in_a_terminal_ends_only_the_session(
-    machines: Machines, tmp_path: Path
-) -> None:
+def test_an_interrupt_in_a_terminal_ends_the_session(machines: Machines, tmp_path: Path) -> None:
     session = ("run", "--target", TARGET, "--time", "1h", "--corpus", str(tmp_path))
     process = machines.start("fuzz", *session, "--cluster", "local:1")
     wait_for_line(process.stdout, "FAILURE")
@@ -160,9 +158,7 @@ def test_a_session_ends_while_a_machine_does_not_answer(machines: Machines, tmp_
 
 
 @pytest.mark.slow
-def test_a_session_survives_a_machine_that_is_lost(
-    alone: Left, machines: Machines, tmp_path: Path
-) -> None:
+def test_a_session_survives_a_lost_machine(alone: Left, machines: Machines, tmp_path: Path) -> None:
     _, address = machines.start_scheduler()
     workers = [machines.start_worker(address) for _ in range(2)]
     corpus = tmp_path / "corpus"
@@ -175,9 +171,7 @@ def test_a_session_survives_a_machine_that_is_lost(
 
 
 @pytest.mark.slow
-def test_a_session_survives_a_scheduler_that_restarts(
-    alone: Left, machines: Machines, tmp_path: Path
-) -> None:
+def test_a_session_survives_scheduler_loss(alone: Left, machines: Machines, tmp_path: Path) -> None:
     scheduler, address = machines.start_scheduler()
     workers = [machines.start_worker(address) for _ in range(2)]
     corpus = tmp_path / "corpus"
@@ -194,9 +188,7 @@ def test_a_session_survives_a_scheduler_that_restarts(
 
 
 @pytest.mark.slow
-def test_a_worker_without_the_target_s_program_or_gcfuzz_gets_no_chunk(
-    machines: Machines, tmp_path: Path
-) -> None:
+def test_a_worker_without_the_program_gets_no_chunk(machines: Machines, tmp_path: Path) -> None:
     program = tmp_path / "a-program-of-one-machine"
     program.write_text(f"#!/bin/sh\nexec {sys.executable} -m fuzz.targets reference\n")
     program.chmod(0o755)
@@ -221,9 +213,7 @@ def test_a_worker_without_the_target_s_program_or_gcfuzz_gets_no_chunk(
 
 
 @pytest.mark.slow
-def test_a_session_waits_for_the_first_worker_of_its_scheduler(
-    machines: Machines, tmp_path: Path
-) -> None:
+def test_a_session_waits_for_its_first_worker(machines: Machines, tmp_path: Path) -> None:
     scheduler, address = machines.start_scheduler()
     plan = ("--target", "reference", "--seed", "1", "--actions", "300", "--corpus", str(tmp_path))
     session = machines.start("fuzz", "run", *plan, "--cluster", address)
@@ -430,9 +420,7 @@ def test_a_worker_is_unable_if_something_is_different(
     assert why_unable(attrs.evolve(plan.under_contract(), **changes), versions) == why
 
 
-def test_a_worker_that_cannot_make_the_target_is_unable(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_without_a_target_is_unable(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     def on_a_full_disk(*_: object) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -532,9 +520,7 @@ def wait_for_end(worker: DaskWorker) -> None:
 
 
 @pytest.mark.slow
-def test_progress_and_failures_come_before_the_end_of_a_task(
-    plan: Plan, machines: Machines
-) -> None:
+def test_progress_and_failures_come_before_a_task_ends(plan: Plan, machines: Machines) -> None:
     _, address = machines.start_scheduler()
     machines.start_worker(address)
     with connected(address, plan.under_contract()) as cluster:
@@ -631,9 +617,7 @@ def test_a_worker_without_a_task_can_be_killed(start: Start) -> None:
     wait_for_end(worker)
 
 
-def test_a_killed_worker_whose_scheduler_is_gone_is_not_waited_for(
-    plan: Plan, start: Start
-) -> None:
+def test_a_lost_worker_without_a_scheduler_is_not_awaited(plan: Plan, start: Start) -> None:
     stuck = Stuck()
     worker = start(stuck)
     worker.give(Search(plan.chunk(0)))

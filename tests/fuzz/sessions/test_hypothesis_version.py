@@ -37,9 +37,7 @@ def made(hypothesis: str | None) -> SessionRecord:
 
 
 @pytest.mark.parametrize(("engine", "named"), [("random", None), ("stateful", HERE)])
-def test_a_trace_names_the_version_if_its_engine_is_stateful(
-    engine: str, named: str | None, tmp_path: Path
-) -> None:
+def test_stateful_traces_name_the_version(engine: str, named: str | None, tmp_path: Path) -> None:
     saved = save_found(Origin(tmp_path, "reference", engine, 1), FAILURE)
     assert saved.path is not None
     found = traces.read(saved.path).header.found
@@ -49,9 +47,7 @@ def test_a_trace_names_the_version_if_its_engine_is_stateful(
 
 
 @pytest.mark.parametrize(("engine", "named"), [("random", None), ("stateful", HERE)])
-def test_a_record_names_the_version_if_its_engine_is_stateful(
-    engine: str, named: str | None, tmp_path: Path
-) -> None:
+def test_stateful_records_name_the_version(engine: str, named: str | None, tmp_path: Path) -> None:
     plan = Plan("reference", engine, 1, 1, tmp_path)
     assert records.versions_of(plan).get("hypothesis") == named
 

@@ -83,9 +83,7 @@ def test_a_failure_whose_trace_is_gone_stays_when_its_session_is_resumed(
     assert f"--seed 3 --chunks {found[0]['chunk']}:" in printed
 
 
-def test_a_failure_of_a_chunk_that_was_not_whole_stays_when_its_session_is_resumed(
-    tmp_path: Path,
-) -> None:
+def test_resuming_keeps_the_failure_of_an_incomplete_chunk(tmp_path: Path) -> None:
     size = chunk_actions_of("reference")
     plan = Plan("reference", "random", 3, 1, tmp_path, actions=64, chunk_actions=size)
     beyond = [failure(path="beyond/a.jsonl")]
@@ -180,9 +178,7 @@ def test_a_file_that_is_not_a_record_is_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_session_of_the_same_seed_on_another_build_keeps_the_first_ones_failure(
-    corpus: Path,
-) -> None:
+def test_another_build_s_session_keeps_the_first_ones_failure(corpus: Path) -> None:
     [path] = (corpus / "sessions").iterdir()
     found = failures_of(corpus)
     data = json.loads(path.read_bytes())

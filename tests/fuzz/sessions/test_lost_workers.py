@@ -71,9 +71,7 @@ def plan(tmp_path: Path) -> Plan:
     return Plan(target, "random", 1, 2, tmp_path, actions=ACTIONS)
 
 
-def test_a_worker_that_hangs_is_ended_and_its_chunk_run_again(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hanging_worker_s_chunk_runs_again(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.sessions.pool.SILENCE_SECONDS", SILENCE_SECONDS)
     events = session_that_loses_workers(plan, signal.SIGSTOP, 1)
     assert {*how_they_died(events)} == {"silent for 5 s, and ended"}
@@ -91,9 +89,7 @@ def test_three_killed_workers_lose_nothing(plan: Plan, tmp_path: Path) -> None:
     assert last(events).record.failures == undisturbed.record.failures
 
 
-def test_a_chunk_in_which_each_worker_dies_is_lost_and_named(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chunk_that_kills_workers_is_named(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     # A worker imports this file by its name, and the harness from where it is installed.
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT)])
     monkeypatch.setattr("fuzz.sessions.local_worker.worker.work", die_in_the_second_chunk)
@@ -104,9 +100,7 @@ def test_a_chunk_in_which_each_worker_dies_is_lost_and_named(
     assert finished.record.totals.actions == 500 - 64
 
 
-def test_what_was_done_before_a_target_crashed_counts_once(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_before_a_crash_counts_once(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT)])
     monkeypatch.setattr("fuzz.sessions.local_worker.worker.work", die_in_the_second_chunk)
     finished = Session(attrs.evolve(plan, workers=1, actions=500), []).run()

@@ -184,9 +184,7 @@ def test_a_reduced_trace_that_was_not_reported_is_removed(plan: Plan) -> None:
 
 
 @pytest.mark.slow
-def test_the_time_ends_a_wait_for_an_answer(
-    plan: Plan, slow: Callable[[float], TargetOptions]
-) -> None:
+def test_a_wait_ends_when_time_is_up(plan: Plan, slow: Callable[[float], TargetOptions]) -> None:
     hanging = attrs.evolve(
         plan, target="process", options=slow(1000), seconds=0.5, actions=None, probes=()
     )
@@ -209,9 +207,7 @@ def test_a_slow_program_is_not_a_dead_worker(
 
 
 @pytest.mark.slow
-def test_a_failure_whose_file_is_removed_before_its_reduction_is_reported_as_lost(
-    plan: Plan,
-) -> None:
+def test_a_failure_whose_file_is_removed_before_reduction_is_lost(plan: Plan) -> None:
     def remove(event: Event) -> None:
         if isinstance(event, FailureFound):
             for path in plan.corpus.glob("*.jsonl"):
@@ -263,9 +259,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
 
 
 @pytest.mark.slow
-def test_a_failure_is_reported_when_it_is_found_and_in_its_file_before_the_end(
-    events: list[Event],
-) -> None:
+def test_a_failure_is_reported_and_saved_when_it_is_found(events: list[Event]) -> None:
     first = next(n for n, event in enumerate(events) if isinstance(event, FailureReported))
     assert any(isinstance(event, Progress) for event in events[first:])
     found = {
@@ -318,9 +312,7 @@ def test_with_x_a_session_of_time_reduces_only_the_first_failure(plan: Plan, wor
 
 
 @pytest.mark.slow
-def test_with_x_a_session_of_actions_has_the_first_failure_in_the_order_of_chunks(
-    plan: Plan,
-) -> None:
+def test_with_x_the_first_failure_is_in_the_order_of_chunks(plan: Plan) -> None:
     """For any number of workers: the chunks before it are finished, and no others count."""
     stops = attrs.evolve(plan, target=MANY_BUGS, seed=4, actions=50_000, failures_max=1)
     ended = [run(attrs.evolve(stops, workers=workers)) for workers in (1, 2, 4)]
@@ -382,9 +374,7 @@ def test_each_worker_first_finds_its_canary(plan: Plan) -> None:
     assert finished.failures == ()
 
 
-def test_a_canary_that_is_not_found_is_a_bug_of_the_harness(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unfound_canary_is_a_harness_bug(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     healthy = functools.partial(Canary, target="reference")
     monkeypatch.setattr("fuzz.sessions.session.Canary", healthy)
     finished = run(attrs.evolve(plan, has_canary=True))

@@ -72,9 +72,7 @@ class Full:
         ("stateful", "no action that is legal here"),
     ],
 )
-def test_a_chunk_whose_traces_stay_empty_ends_with_the_reason(
-    engine: str, reason: str, tmp_path: Path
-) -> None:
+def test_a_chunk_of_empty_traces_ends(engine: str, reason: str, tmp_path: Path) -> None:
     plan = Plan("full", engine, 1, 1, tmp_path)
     with pytest.raises(BadInputError, match=reason):
         run_chunk(plan, plan.chunk(0), Full(), SessionTotals(), lambda _: None)

@@ -158,9 +158,7 @@ def test_a_failure_that_cannot_be_uploaded_is_shown_where_it_is(
     assert shown == [str(event.saved.path)] * 2
 
 
-def test_a_file_that_cannot_be_uploaded_stays_and_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_not_uploaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.terminal.addresses.END_SECONDS", 0.2)
     (tmp_path / "file").touch()
     copy = LocalCopy(f"file://{tmp_path}/file/night")
@@ -224,9 +222,7 @@ def store(unmeasured: dict[str, str]) -> Iterator[Store]:
 
 
 @pytest.mark.slow
-def test_a_session_ends_while_its_store_is_stopped_and_names_what_is_not_there(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_session_ends_with_a_stopped_store_and_names_files(store: Store, tmp_path: Path) -> None:
     store.environment["TMPDIR"] = str(tmp_path)
     session = store.session("--time", "1h")
     store.process.send_signal(signal.SIGSTOP)
@@ -240,9 +236,7 @@ def test_a_session_ends_while_its_store_is_stopped_and_names_what_is_not_there(
 
 
 @pytest.mark.slow
-def test_a_session_ends_while_it_fetches_from_a_stopped_store_and_leaves_nothing(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_session_that_fetches_from_a_stopped_store_ends(store: Store, tmp_path: Path) -> None:
     store.environment["TMPDIR"] = str(tmp_path)
     store.process.send_signal(signal.SIGSTOP)
     session = store.start_session("--time", "1h")
@@ -254,9 +248,7 @@ def test_a_session_ends_while_it_fetches_from_a_stopped_store_and_leaves_nothing
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_store_that_does_not_answer_is_not_waited_for_forever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_store_without_an_answer_is_not_awaited_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.terminal.addresses.CALL_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/night"
@@ -311,9 +303,7 @@ def test_an_address_without_a_corpus_is_bad_input(
 
 
 @pytest.mark.slow
-def test_parts_at_an_address_are_merged_there_and_are_the_whole(
-    there: dict[str, Any], tmp_path: Path
-) -> None:
+def test_parts_merged_at_an_address_are_the_whole(there: dict[str, Any], tmp_path: Path) -> None:
     session = ["run", "--target", BUGGY, "--seed", "3", "--actions", "1500", "--corpus"]
     assert run_command_line([*session, str(tmp_path)]) == MISMATCH
     parts = [f"{ADDRESS}/{part}" for part in "12"]

@@ -209,16 +209,12 @@ def test_the_shipped_traces_pass(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (f"reference+{BUG}", ["--target", "reference"], CLEAN),
     ],
 )
-def test_a_trace_runs_on_the_given_target_or_on_that_of_its_header(
-    target: str, options: list[str], code: int
-) -> None:
+def test_a_trace_runs_on_the_given_target(target: str, options: list[str], code: int) -> None:
     Path("trace.jsonl").write_text(FAILING.replace("reference", target))
     assert run_command_line(["replay", "trace.jsonl", *options]) == code
 
 
-def test_all_traces_are_replayed_after_one_that_failed(
-    failing: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_does_not_end_a_replay(failing: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("passing.jsonl").write_text(HEADER)
     assert run_command_line(["replay", failing, "passing.jsonl", *PLANTED]) == MISMATCH
     assert "1 passed, 1 failed" in capsys.readouterr().out
@@ -266,9 +262,7 @@ def test_by_default_reducing_saves_beside_the_file() -> None:
     assert [path.name for path in Path().iterdir()] == ["failures"]
 
 
-def test_reducing_again_keeps_the_first_number_of_actions(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_reducing_again_keeps_the_first_number(capsys: pytest.CaptureFixture[str]) -> None:
     found = '"found": {"oracle": "o", "message": "m", "engine": "stateful", "reduced_from": 390}'
     padded = FAILING + '{"do": "collect_full"}\n'
     Path("padded.jsonl").write_text(padded.replace("}\n", f", {found}}}\n", 1))
@@ -278,9 +272,7 @@ def test_reducing_again_keeps_the_first_number_of_actions(
     assert '"reduced_from": 390' in saved.read_text()
 
 
-def test_a_trace_that_passes_is_not_reduced(
-    failing: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_passing_trace_is_not_reduced(failing: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["reduce", failing]) == CLEAN
     assert "nothing to reduce" in capsys.readouterr().out
     assert [path.name for path in Path().iterdir()] == [failing]
@@ -340,9 +332,7 @@ def test_a_session_whose_self_check_fails_does_not_start(
 
 
 @pytest.mark.slow
-def test_a_session_finds_the_first_trace_of_a_planted_bug(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_finds_a_new_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = traces_without_bug()
     monkeypatch.setattr("fuzz.sessions.selfcheck.shipped_traces", lambda: made)
     options = ["--actions", "2000", "--seed", "1", "-x", "--corpus", str(tmp_path)]
@@ -449,9 +439,7 @@ def test_targets_lists_the_settings_that_the_reference_does_not_have(printed: Pr
 
 
 @pytest.mark.slow
-def test_targets_lists_what_is_available_and_what_to_install(
-    printed: Printed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_targets_lists_what_to_install(printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
     python = os.environ.get("GCFUZZ_PROFILERS")
     where = ["--python", python] if python else []
@@ -486,9 +474,7 @@ COMMANDS = ("run", "replay", "reduce", "targets", "profile", "bugs", "probes", "
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_has_help_without_defaults_in_parentheses(
-    command: str, printed: Printed
-) -> None:
+def test_command_help_has_no_defaults_in_parentheses(command: str, printed: Printed) -> None:
     text = printed(command, "--help")
     assert text.startswith(f"Usage: gcfuzz {command}")
     assert text == printed(command, "-h")
@@ -496,9 +482,7 @@ def test_each_command_has_help_without_defaults_in_parentheses(
 
 
 @pytest.mark.parametrize("command", ["run", "targets"])
-def test_an_option_that_targets_share_has_a_line_for_each_meaning(
-    command: str, printed: Printed
-) -> None:
+def test_an_option_of_several_targets_has_several_lines(command: str, printed: Printed) -> None:
     own, _, of_targets = printed(command, "--help").partition("Options of targets:\n")
     assert "\n  --library PATH" not in own
     meanings = re.findall(r"^  --library PATH +(\S.*)$", of_targets, re.MULTILINE)

@@ -56,9 +56,7 @@ def test_what_broke_is_a_failure_like_any_other(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.slow
-def test_what_is_fixed_is_not_a_failure_and_has_its_own_folder(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_fix_is_not_a_failure_and_has_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(WRONG, RIGHT, "--summary", "summary.json") == CLEAN
     printed = capsys.readouterr().out
     assert "FIXED 1: sampling / samples / " in printed
@@ -72,9 +70,7 @@ def test_what_is_fixed_is_not_a_failure_and_has_its_own_folder(
 
 
 @pytest.mark.slow
-def test_what_fails_in_both_is_reported_and_not_a_failure(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_fails_in_both_is_not_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(WRONG, WRONG) == CLEAN
     assert "STILL-FAILS 1: sampling / samples / " in capsys.readouterr().out
     assert saved() == ["traces/still-fails"]
@@ -112,9 +108,7 @@ def test_contracts_are_compared_first(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.slow  # Two programs are run.
-def test_different_answers_of_two_programs_are_observable(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_two_programs_answers_are_observable(capsys: pytest.CaptureFixture[str]) -> None:
     programs = []
     for name, first in (("old", 0), ("new", 1000)):
         changed = write_changed(name, "answer.identity is not None", "identity", first)

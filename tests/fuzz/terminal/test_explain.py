@@ -177,9 +177,7 @@ def explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
     return run
 
 
-def test_a_known_bug_s_trace_that_passes_names_the_command_that_fails(
-    explain: Callable[..., tuple[int, str]],
-) -> None:
+def test_a_known_bug_that_passes_names_its_command(explain: Callable[..., tuple[int, str]]) -> None:
     code, last = explain("disable-before-enable")
     assert code == CLEAN
     command = re.fullmatch("passes here; `gcfuzz (.*)` shows the failure", last)

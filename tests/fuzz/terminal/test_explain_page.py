@@ -342,9 +342,7 @@ def test_a_page_on_standard_output_is_the_only_output(
 
 @pytest.mark.usefixtures("explain")
 @pytest.mark.parametrize("place", ["missing/page.html", ".", "trace.jsonl"])
-def test_a_page_that_cannot_be_written_is_bad_input(
-    place: str, complaint: Callable[..., str]
-) -> None:
+def test_an_unwritable_page_is_bad_input(place: str, complaint: Callable[..., str]) -> None:
     before = Path("trace.jsonl").read_text()
     assert place in complaint("explain", "trace.jsonl", "--html", place)
     assert Path("trace.jsonl").read_text() == before
@@ -538,9 +536,7 @@ def test_blocks_are_drawn_without_nursery_ages_and_references(viewer: Any, show:
 
 
 @pytest.mark.slow
-def test_a_collector_without_pointers_has_references_and_no_nursery(
-    viewer: Any, show: Show
-) -> None:
+def test_without_pointers_there_are_references_but_no_nursery(viewer: Any, show: Show) -> None:
     show(page_of(NODE, target="reference-dotnet"))
     assert not viewer.find("#nursery").is_displayed()
     assert viewer.find("#objects").text.lower() == "objects and references"

@@ -94,9 +94,7 @@ REPLAY = "replay    gcfuzz replay $'\\033]0;x\\007old[old] [bold] :bug: "
         ("explain", [f"{SEEN}.jsonl on process ", "error \\x1b]0;x\\x07old[old] [bold] :bug: "]),
     ],
 )
-def test_a_hostile_trace_of_a_hostile_target_is_shown(
-    command: str, texts: list[str], trace: str, shown: Shown
-) -> None:
+def test_a_hostile_trace_is_shown(command: str, texts: list[str], trace: str, shown: Shown) -> None:
     options = {"reduce": ("--corpus", HOSTILE), "record": ("-o", HOSTILE)}.get(command, ())
     printed = shown(MISMATCH, command, trace, *options, "--command", saying(REFUSING))
     assert [text for text in texts if one_line(text) not in one_line(printed)] == []
@@ -195,9 +193,7 @@ def test_a_message_has_at_most_a_thousand_characters(shown: Shown) -> None:
     assert printed.endswith("and --command takes a program that is none of these\n")
 
 
-def test_a_bug_of_gcfuzz_is_reported_in_plain_lines(
-    monkeypatch: pytest.MonkeyPatch, shown: Shown
-) -> None:
+def test_a_bug_of_gcfuzz_has_plain_lines(monkeypatch: pytest.MonkeyPatch, shown: Shown) -> None:
     def fail(_target: str) -> int:
         raise RuntimeError(HOSTILE)
 

@@ -59,8 +59,6 @@ def test_known_mutes_for_one_session(corpus: Path) -> None:
     assert run_command_line([*RUN, "--corpus", str(corpus)]) == 1
 
 
-def test_an_id_that_no_history_has_is_bad_input(
-    tmp_path: Path, complaint: Callable[..., str]
-) -> None:
+def test_an_unknown_id_is_bad_input(tmp_path: Path, complaint: Callable[..., str]) -> None:
     said = complaint(*RUN, "--known", "ffff", "--corpus", str(tmp_path))
     assert f"--known ffff: {tmp_path / history.NAME} has no such failure" in said

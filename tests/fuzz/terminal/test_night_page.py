@@ -128,9 +128,7 @@ def test_an_open_cause_fails_until_it_is_muted(tmp_path: Path) -> None:
     assert codes == [[MISMATCH, MISMATCH], [CLEAN, MISMATCH], [CLEAN, CLEAN]]
 
 
-def test_each_summary_has_the_same_counts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_summaries_have_equal_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parts = [record(pieces=[piece(chunks=(part, 4, 2))]) for part in (0, 1)]
     found = record(failure("heap"), failure("clock"), seed=2)
     folder = written(tmp_path, *parts, found)
@@ -196,9 +194,7 @@ def test_a_failure_has_its_details(oracle: str, texts: list[str], page: str) -> 
     assert [text for text in texts if text not in article(page, oracle)] == []
 
 
-def test_one_failure_of_each_likely_cause_is_shown_and_a_line_for_the_others(
-    tmp_path: Path,
-) -> None:
+def test_one_failure_of_each_cause_is_shown_and_a_line_for_the_others(tmp_path: Path) -> None:
     kinds = {"allocate_node": AllocateNode(7), "allocate_string": AllocateString(9)}
     failures = (failure("sampling", action=kind, path=f"{kind}.jsonl") for kind in kinds)
     folder = written(tmp_path, record(*failures))
@@ -212,9 +208,7 @@ def test_one_failure_of_each_likely_cause_is_shown_and_a_line_for_the_others(
     assert 'href="night/allocate_string.jsonl"' in line
 
 
-def test_only_the_first_causes_are_explained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_first_causes_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.terminal.night_page.EXPLAINED_MAX", 1)
     names = ["heap.jsonl", "clock.jsonl"]
     corpus = written(tmp_path, record(*(failure(name[:4], path=name) for name in names)))
@@ -567,9 +561,7 @@ def test_a_bug_appears_and_is_fixed_and_comes_back(three_nights: list[Path]) -> 
 
 
 @pytest.mark.slow
-def test_a_muted_cause_that_comes_back_does_not_fail(
-    three_nights: list[Path], tmp_path: Path
-) -> None:
+def test_a_muted_cause_that_returns_does_not_fail(three_nights: list[Path], tmp_path: Path) -> None:
     kept, corpus = three_nights[0].parent / "kept", three_nights[2]
     history = tmp_path / "failures.history"
     shutil.copytree(kept, tmp_path, dirs_exist_ok=True)

@@ -96,8 +96,6 @@ def commands_in(page: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
-def test_the_commands_of_a_page_exist_with_their_options(
-    page: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_of_a_page_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused = [each for each in commands_in(page) if run_command_line([*each, "--help"]) != CLEAN]
     assert refused == [], capsys.readouterr().err

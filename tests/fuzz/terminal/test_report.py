@@ -85,9 +85,7 @@ def replays_in(printed: str) -> list[list[str]]:
 # A failure.
 
 
-def test_a_failure_has_the_values_the_actions_and_a_command_that_reproduces_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_failure_has_values_actions_and_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     run_command_line([*REPLAY])
     printed = capsys.readouterr().out
     assert printed == REPORT
@@ -96,9 +94,7 @@ def test_a_failure_has_the_values_the_actions_and_a_command_that_reproduces_it(
     assert capsys.readouterr().out == REPORT
 
 
-def test_of_a_long_trace_the_end_is_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_trace_s_end_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     header, *actions = TRACE.splitlines(keepends=True)
     path = tmp_path / "long.jsonl"
     path.write_text(header + '{"do": "collect_minor"}\n' * 99 + "".join(actions))
@@ -110,9 +106,7 @@ def test_of_a_long_trace_the_end_is_printed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", ["corpus", "my corpus"])
-def test_a_session_s_commands_reproduce_its_failures(
-    corpus: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_printed_commands_reproduce(corpus: str, capsys: pytest.CaptureFixture[str]) -> None:
     run_command_line([*SESSION, *PLANTED, "--corpus", corpus])
     printed = capsys.readouterr().out
     assert "FAILURE 1: sampling / samples / " in printed
@@ -152,18 +146,14 @@ def test_a_short_session_prints_no_probes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_session_that_a_failure_stopped_prints_no_probes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_session_prints_no_probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_report, "PROBES_ACTIONS_MIN", 1)
     printed = printed_by(f"reference+{BUG}", tmp_path, "-x", "--actions", "2000")
     assert "the wanted number of failures is reached" in printed
     assert "probes" not in printed
 
 
-def test_missing_and_rare_probes_are_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_probes_are_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_report, "PROBES_ACTIONS_MIN", 20)
     printed = printed_by("reference", tmp_path)
     (line,) = re.findall(r"^probes not reached: (.*)$", printed, re.MULTILINE)

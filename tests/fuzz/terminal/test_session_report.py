@@ -68,9 +68,7 @@ def test_a_failure_that_did_not_reproduce_has_the_reason(
     assert reason in printed([once], capsys)
 
 
-def test_a_program_s_failure_that_did_not_reproduce_may_need_more_earlier_traces(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_program_s_failure_may_need_earlier_traces(capsys: pytest.CaptureFixture[str]) -> None:
     once = attrs.evolve(saved(CollectFull()), reproduced=False, tries=3)
     program = attrs.evolve(PLAN, target="process")
     assert "needs earlier traces" not in printed([once], capsys)
@@ -78,9 +76,7 @@ def test_a_program_s_failure_that_did_not_reproduce_may_need_more_earlier_traces
     assert "needs earlier traces" in printed([once], capsys, program)
 
 
-def test_a_failure_in_this_process_that_did_not_reproduce_may_be_chance(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_failure_in_this_process_may_be_chance(capsys: pytest.CaptureFixture[str]) -> None:
     once = attrs.evolve(saved(CollectFull()), reproduced=False, tries=3)
     assert "`gcfuzz help nondeterminism`" in printed([once], capsys).replace("\n", " ")
 
@@ -108,9 +104,7 @@ def test_the_first_failure_of_a_likely_cause_is_shown_in_full_and_a_line_for_the
     ]
 
 
-def test_the_best_failure_of_a_likely_cause_is_shown_in_full_at_the_end(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_cause_s_best_failure_is_shown_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     _, first, second = allocations()
     report = printed([attrs.evolve(first, reproduced=False), second], capsys)
     at_once, _, at_the_end = report.partition("FAILURE 2: sampling / samples / allocate_array")
@@ -144,9 +138,7 @@ def test_failures_that_differ_in_more_than_arguments_have_different_causes(
     assert printed(failures, capsys).count("first wrong answer") == 2
 
 
-def test_a_session_without_actions_prints_nothing_but_its_problem(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_empty_session_prints_its_problem(capsys: pytest.CaptureFixture[str]) -> None:
     problem = BadInputError("there is no such program")
     finished = Finished(PLAN, 1.0, SessionTotals(), (), WORKERS_DIED, problem, RECORD)
     SessionReporter(Screen())(finished)
@@ -195,9 +187,7 @@ def test_the_live_line_has_the_speed_or_the_reductions(
 
 
 @pytest.mark.parametrize("reducing", [0, 10])
-def test_the_longest_live_line_fits_in_eighty_columns(
-    reducing: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_live_lines_fit_in_80_columns(reducing: int, capsys: pytest.CaptureFixture[str]) -> None:
     totals = SessionTotals(10**9, 10**12, 10**11)
     SessionReporter(Screen())(Progress(7e5, totals, 999, reducing, 9_000_000, 59_999, 1142, 1142))
     (line,) = capsys.readouterr().out.splitlines()

@@ -103,9 +103,7 @@ def test_several_commands_with_one_name_are_said(tmp_path: Path) -> None:
 # Traces.
 
 
-def test_a_trace_that_no_record_names_is_listed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unrecorded_trace_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = corpus(tmp_path / "one", "a.jsonl", "./one")
     traces.write_to(TRACE, one / "heap-other-1234abcd.jsonl")
     traces.write_to(attrs.evolve(TRACE, header=Header(traces.VERSION, "mine")), one / "mine.jsonl")

@@ -53,17 +53,13 @@ def test_a_signal_during_imports_gets_one_line(number: int, unmeasured: dict[str
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_that_a_shell_ignores_stays_ignored(
-    number: int, unmeasured: dict[str, str]
-) -> None:
+def test_an_ignored_signal_stays_ignored(number: int, unmeasured: dict[str, str]) -> None:
     ended = signalled(number, unmeasured, "signal.SIG_IGN")
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.slow
-def test_a_session_without_actions_is_inconclusive(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_actions_are_inconclusive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     budget = ("run", "--time", "0.001ms", "--corpus", str(tmp_path))
     assert run_command_line([*budget]) == INCONCLUSIVE
     assert "the time is up before anything was done" in capsys.readouterr().out

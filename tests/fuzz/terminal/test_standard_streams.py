@@ -58,9 +58,7 @@ def narrow() -> Screen:
     return screen
 
 
-def test_a_terminal_wraps_a_long_line_between_words(
-    narrow: Screen, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_terminal_wraps_between_words(narrow: Screen, capsys: pytest.CaptureFixture[str]) -> None:
     narrow.print("  because   the allocator-free list has two of it", indent=12)
     assert capsys.readouterr().out.splitlines() == [
         "  because   the allocator-free list has",
@@ -109,9 +107,7 @@ def test_a_file_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("command", "code"), COMMANDS)
-def test_a_reader_that_leaves_does_not_change_how_a_command_ends(
-    tmp_path: Path, command: str, code: int
-) -> None:
+def test_a_reader_that_leaves_changes_no_exit_code(tmp_path: Path, command: str, code: int) -> None:
     (tmp_path / "passing.jsonl").write_text(PASSING)
     (tmp_path / "failing.jsonl").write_text(FAILING)
     ours, theirs = os.pipe()
@@ -167,9 +163,7 @@ def complaint_of(why: str) -> str:
         ),
     ],
 )
-def test_an_output_that_cannot_be_written_is_bad_input_in_one_line(
-    command: str, why: str, tmp_path: Path
-) -> None:
+def test_an_output_that_fails_is_bad_input(command: str, why: str, tmp_path: Path) -> None:
     assert ran_by_a_shell(tmp_path, command) == (BAD_INPUT, complaint_of(why))
 
 
@@ -187,9 +181,7 @@ def test_a_closed_error_output_changes_nothing(tmp_path: Path) -> None:
         ("ulimit -f 64;", ">>log", "File too large"),
     ],
 )
-def test_a_session_without_output_goes_on_and_saves_everything(
-    tmp_path: Path, before: str, output: str, why: str
-) -> None:
+def test_a_session_needs_no_output(tmp_path: Path, before: str, output: str, why: str) -> None:
     (tmp_path / "log").write_bytes(b"." * (64 * 512 - 100))  # Nearly full.
     command = f"run --actions 500 --seed 1 --target reference+{BUG}"
     ran = ran_by_a_shell(tmp_path, f"{command} --corpus lost {output}", before)

@@ -127,9 +127,7 @@ def test_junit_and_hypothesis_report_the_failure(found: Ran, finding: Project) -
     assert max(map(len, statistics.splitlines())) < 100
 
 
-def test_the_configuration_names_the_corpus_and_the_command_has_its_folder(
-    project: Project,
-) -> None:
+def test_the_configuration_names_the_corpus_and_the_command_a_folder(project: Project) -> None:
     project.write("tests/test_mine.py", PLANTED)
     project.write("pytest.ini", "[pytest]\ngcfuzz_corpus = tests/failures\n")
     ran = project.test(SEEDED)
@@ -196,9 +194,7 @@ def hiding(project: Project) -> Project:
 @pytest.mark.parametrize(
     ("options", "code"), [([], INTERRUPTED), (["--gcfuzz-time", "1s"], USAGE_ERROR)]
 )
-def test_the_plugin_names_a_folder_that_hides_the_package(
-    options: list[str], code: int, hiding: Project
-) -> None:
+def test_the_plugin_names_a_hiding_folder(options: list[str], code: int, hiding: Project) -> None:
     ran = hiding.test(*options)
     assert ran.returncode == code
     assert f"{hiding.folder}/{HIDES}" in ran.stdout + ran.stderr

@@ -176,9 +176,7 @@ def test_a_subclass_of_the_state_machine_has_its_own_test_case() -> None:
 @pytest.mark.parametrize(
     "factory", [lambda: make_target(PLANTED), functools.partial(make_target, PLANTED)]
 )
-def test_a_target_that_no_program_can_import_is_left_to_the_user(
-    factory: Callable[[], Target],
-) -> None:
+def test_an_unimportable_target_is_left_to_the_user(factory: Callable[[], Target]) -> None:
     assert place_of(factory) == ("MODULE:TARGET",)
 
 

@@ -132,9 +132,7 @@ def test_in_jemalloc_a_block_that_is_resized_to_its_own_size_counts_again() -> N
 
 
 @pytest.mark.parametrize("parts", [TCMALLOC, GPERFTOOLS])
-def test_a_block_that_stays_in_place_counts_nothing_and_a_little_growth_is_a_quarter(
-    parts: BlockParts,
-) -> None:
+def test_a_block_that_stays_counts_nothing_and_growth_is_a_quarter(parts: BlockParts) -> None:
     heap = make_heap(parts, period_bytes=1)
     block = heap.malloc(8192)
     assert heap.realloc(block, 4096) is block

@@ -49,9 +49,7 @@ def test_a_history_changes_nothing_in_what_is_sampled() -> None:
     assert [bool(one.sample) for one, _ in blocks] == [bool(other.sample) for _, other in blocks]
 
 
-def test_the_profiles_are_of_what_lives_was_allocated_and_was_freed(
-    every_byte: BlockHistory,
-) -> None:
+def test_profiles_are_of_living_allocated_and_freed_bytes(every_byte: BlockHistory) -> None:
     freed = every_byte.malloc(9, "node", HERE, at_ns=1)
     every_byte.malloc(9, "node", THERE, at_ns=2)
     every_byte.free(freed, THERE, at_ns=6)
@@ -75,9 +73,7 @@ def test_a_proxy_in_a_full_span_keeps_nothing(every_byte: BlockHistory) -> None:
 
 
 @pytest.mark.parametrize("freed", [0, SPAN_BLOCKS - 1])
-def test_a_proxy_alone_in_its_span_keeps_all_the_others(
-    every_byte: BlockHistory, freed: int
-) -> None:
+def test_a_proxy_keeps_the_others_of_its_span(every_byte: BlockHistory, freed: int) -> None:
     blocks = [every_byte.malloc(9, "node", HERE, 0) for _ in range(1 + freed)]
     for block in blocks[1:]:
         every_byte.free(block, HERE, 1)

@@ -120,9 +120,7 @@ def test_a_page_has_blocks_of_one_size(paged: PagedArenas) -> None:
 
 
 @pytest.mark.parametrize(("kept", "arena_bytes"), [(0, 0), (1, 512)])
-def test_only_empty_arenas_are_given_back_at_the_end_of_a_sweep(
-    paged: PagedArenas, kept: int, arena_bytes: int
-) -> None:
+def test_a_sweep_gives_empty_arenas_back(paged: PagedArenas, kept: int, arena_bytes: int) -> None:
     objects = add(paged, 18)
     sweep_keeping(paged, objects[:kept])
     assert paged.arena_bytes == arena_bytes
@@ -152,9 +150,7 @@ def test_full_pages_are_swept_before_partial_ones(paged: PagedArenas) -> None:
 
 
 @pytest.mark.parametrize(("kept", "arena_bytes"), [(9, [1024, 1024]), (8, [512, 1024])])
-def test_a_partial_page_is_filled_before_a_new_one_is_taken(
-    paged: PagedArenas, kept: int, arena_bytes: list[int]
-) -> None:
+def test_partial_pages_fill_up_first(paged: PagedArenas, kept: int, arena_bytes: list[int]) -> None:
     objects = add(paged, 9)
     sweep_keeping(paged, objects[:kept])
     for expected in arena_bytes:
@@ -194,9 +190,7 @@ def test_the_arena_with_the_fewest_free_pages_is_filled_first(paged: PagedArenas
     assert paged.arena_bytes == 512
 
 
-def test_arenas_emptied_by_a_sweep_in_progress_are_found_when_none_is_free(
-    paged: PagedArenas,
-) -> None:
+def test_arenas_that_a_sweep_empties_are_found_when_none_is_free(paged: PagedArenas) -> None:
     add(paged, 9)
     paged.prepare_sweep("this one")
     paged.sweep(2)

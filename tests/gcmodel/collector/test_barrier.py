@@ -51,9 +51,7 @@ def test_an_old_object_that_is_written_is_remembered_once(heap: Heap) -> None:
 
 
 @pytest.mark.parametrize(("length", "index"), [(SMALL, 0), (LARGE, 3)])
-def test_an_object_is_remembered_again_after_the_next_minor_collection(
-    heap: Heap, length: int, index: int
-) -> None:
+def test_an_object_is_remembered_after_each_collection(heap: Heap, length: int, index: int) -> None:
     allocate_old_arrays(heap, length)
     for number in (1, 2):
         write_young_node(heap, 0, index, number)
@@ -86,9 +84,7 @@ def test_a_write_into_a_large_array_makes_the_card_of_that_item_dirty(
 @pytest.mark.parametrize(
     ("card_items", "length", "nonmovable"), [(0, LARGE, False), (4, SMALL, True)]
 )
-def test_an_array_without_cards_is_remembered_whole(
-    card_items: int, length: int, nonmovable: bool
-) -> None:
+def test_an_array_without_cards_is_whole(card_items: int, length: int, nonmovable: bool) -> None:
     heap = Heap(Configuration(card_items=card_items))
     heap.allocate_array(length, nonmovable)
     heap.collect_minor()
@@ -241,9 +237,7 @@ def test_an_array_both_remembered_and_dirty_is_traced_whole(heap: Heap) -> None:
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_a_young_large_array_that_was_remembered_lives_or_dies_with_its_items(
-    heap: Heap, is_kept: bool
-) -> None:
+def test_a_remembered_young_array_lives_or_dies_with_its_items(heap: Heap, is_kept: bool) -> None:
     heap.allocate_array(LARGE)
     heap.allocate_array(LARGE)
     write_young_node(heap, 0, 5)
@@ -278,9 +272,7 @@ def test_a_copy_makes_an_untouched_prebuilt_array_a_root(
     assert number_in(heap, 0, 0) == 7
 
 
-def test_a_copy_between_untouched_prebuilt_arrays_makes_neither_a_root(
-    heap_with_prebuilt: Heap,
-) -> None:
+def test_a_copy_between_prebuilt_arrays_makes_neither_a_root(heap_with_prebuilt: Heap) -> None:
     heap = heap_with_prebuilt
     heap.load_prebuilt(2)
     heap.load_prebuilt(3)
@@ -288,9 +280,7 @@ def test_a_copy_between_untouched_prebuilt_arrays_makes_neither_a_root(
     assert heap.barrier.prebuilt_roots == []
 
 
-def test_a_copy_into_a_prebuilt_root_does_not_make_it_a_root_twice(
-    heap_with_prebuilt: Heap,
-) -> None:
+def test_a_copy_makes_no_prebuilt_root_a_root_twice(heap_with_prebuilt: Heap) -> None:
     heap = heap_with_prebuilt
     heap.load_prebuilt(2)
     write_young_node(heap, 0, 0)
@@ -307,9 +297,7 @@ def test_a_copy_into_a_prebuilt_root_does_not_make_it_a_root_twice(
 @pytest.mark.parametrize("source_length", [SMALL, LARGE])
 @pytest.mark.parametrize("dest_length", [SMALL, LARGE])
 @pytest.mark.parametrize("start", [0, 1])
-def test_a_copy_into_a_black_array_while_marking_loses_nothing(
-    source_length: int, dest_length: int, start: int
-) -> None:
+def test_copying_while_marking_is_safe(source_length: int, dest_length: int, start: int) -> None:
     heap = Heap(Configuration(single_step_marking=True))
     heap.allocate_array(source_length)
     heap.allocate_array(dest_length)
@@ -323,9 +311,7 @@ def test_a_copy_into_a_black_array_while_marking_loses_nothing(
 
 
 @pytest.mark.parametrize("length", [SMALL, LARGE])
-def test_a_copy_from_a_clean_source_while_marking_lists_the_destination(
-    heap: Heap, length: int
-) -> None:
+def test_a_copy_from_a_clean_source_lists_the_destination(heap: Heap, length: int) -> None:
     allocate_old_arrays(heap, length, length)
     heap.collect_step()
     heap.copy_array(0, 1, 0, 0, length)

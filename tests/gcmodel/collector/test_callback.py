@@ -59,9 +59,7 @@ def test_an_allocation_that_fits_calls_nothing_back(heap: Heap) -> None:
     ],
     ids=["minor", "progress", "step", "full", "disable"],
 )
-def test_a_collection_that_no_allocation_causes_calls_nothing_back(
-    heap: Heap, collect: Callable[[Heap], None]
-) -> None:
+def test_a_requested_collection_calls_nothing(heap: Heap, collect: Callable[[Heap], None]) -> None:
     heap.set_callback(SHORT)
     collect(heap)
     assert (heap.nursery.nursery_free, heap.nursery.memory) == (0, {})
@@ -76,9 +74,7 @@ def test_a_collection_that_no_allocation_causes_calls_nothing_back(
     ],
     ids=["young", "old", "pressure"],
 )
-def test_a_collection_before_an_object_outside_calls_back(
-    heap: Heap, allocate: Callable[[Heap], object]
-) -> None:
+def test_an_object_outside_calls_back_first(heap: Heap, allocate: Callable[[Heap], object]) -> None:
     heap.set_callback(SHORT)
     allocate(heap)
     assert [obj.kind for obj in heap.nursery.memory.values()] == [Kind.STRING]
@@ -140,9 +136,7 @@ def test_the_second_minor_collection_is_not_a_step_of_the_major_one(wide: Heap) 
 
 
 @pytest.mark.parametrize("length", [None, SHORT])
-def test_an_object_for_which_two_collections_make_no_room_is_an_error(
-    heap: Heap, length: int | None
-) -> None:
+def test_an_object_without_room_after_two_collections_fails(heap: Heap, length: int | None) -> None:
     heap.set_callback(length)
     with pytest.raises(HeapError, match="collecting twice is not enough"):
         heap.nursery.allocate(264)
@@ -179,9 +173,7 @@ def test_an_object_sampled_before_both_collections_is_in_the_report_of_neither(w
     assert reported(wide) == [Kind.ARRAY << 2 | SURVIVED]
 
 
-def test_an_object_may_pass_a_sample_point_before_and_one_behind_the_callbacks_string(
-    wide: Heap,
-) -> None:
+def test_a_sample_point_may_lie_before_and_behind_the_callbacks_string(wide: Heap) -> None:
     wide.enable_sampling(240)
     wide.set_callback(LEAVES_ROOM_FOR_A_NODE)
     allocate_dead_nodes(wide, 7)

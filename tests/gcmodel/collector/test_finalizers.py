@@ -58,9 +58,7 @@ def test_an_object_waits_for_those_that_refer_to_it(
     assert runs(heap) == expected
 
 
-def test_each_registration_of_an_object_is_called_in_its_own_collection(
-    heap: FinalizingHeap,
-) -> None:
+def test_each_registration_is_called_in_its_own_collection(heap: FinalizingHeap) -> None:
     heap.allocate_node(0)
     heap.register_finalizer(0, 0)
     heap.register_finalizer(0, 1)
@@ -80,9 +78,7 @@ def test_a_finalizer_that_is_taken_back_is_not_called(heap: FinalizingHeap, is_o
 
 
 @pytest.mark.parametrize("collections", [0, 1, 2])
-def test_a_destructor_is_called_once_when_its_object_is_dead(
-    heap: FinalizingHeap, collections: int
-) -> None:
+def test_a_dead_object_s_destructor_is_called_once(heap: FinalizingHeap, collections: int) -> None:
     """Young ones are called last in, first out, and old ones in turn."""
     for number in range(3):
         heap.allocate_destructible(number, number)
@@ -93,9 +89,7 @@ def test_a_destructor_is_called_once_when_its_object_is_dead(
     assert runs(heap) == [[0, 1, 2] if collections else [2, 1, 0], [], [], []]
 
 
-def test_a_destructor_is_not_called_while_a_finalizer_keeps_its_object(
-    heap: FinalizingHeap,
-) -> None:
+def test_a_finalizer_that_keeps_an_object_delays_its_destructor(heap: FinalizingHeap) -> None:
     heap.allocate_destructible(0, 7)
     heap.allocate_node(1)
     heap.register_finalizer(1, 0)
@@ -104,9 +98,7 @@ def test_a_destructor_is_not_called_while_a_finalizer_keeps_its_object(
     assert runs(heap) == [[0], [7], [], []]
 
 
-def test_a_minor_collection_keeps_an_object_with_a_finalizer_and_what_it_refers_to(
-    heap: FinalizingHeap,
-) -> None:
+def test_a_minor_collection_keeps_what_an_object_with_a_finalizer_has(heap: FinalizingHeap) -> None:
     heap.allocate_node(1)
     heap.register_finalizer(0, 0)
     heap.allocate_node(2)
@@ -205,9 +197,7 @@ def test_a_value_that_refers_to_its_own_key_does_not_keep_it(heap: FinalizingHea
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_a_chain_of_ephemerons_lives_and_dies_in_one_collection(
-    heap: FinalizingHeap, order: tuple[int, ...]
-) -> None:
+def test_ephemerons_in_a_chain_die_together(heap: FinalizingHeap, order: tuple[int, ...]) -> None:
     for number in range(4):
         heap.allocate_node(number)
     for key in order:

@@ -90,9 +90,7 @@ def test_writing_one_field_leaves_the_other(heap: Heap) -> None:
     assert heap.walk() == [[Kind.NODE, 1, 0, 0]]
 
 
-def test_the_number_of_a_node_is_the_last_one_written_and_of_others_their_length(
-    heap: Heap,
-) -> None:
+def test_a_node_has_the_number_written_last_and_others_their_length(heap: Heap) -> None:
     heap.allocate_node(1)
     heap.write_number(0, 2)
     heap.allocate_string(7)
@@ -162,9 +160,7 @@ def test_the_walk_names_the_field_of_every_reference_and_appends_no_root(heap: H
 # Prebuilt objects.
 
 
-def test_prebuilt_objects_survive_without_a_root_and_take_no_memory(
-    heap_with_prebuilt: Heap,
-) -> None:
+def test_prebuilt_objects_survive_and_take_no_memory(heap_with_prebuilt: Heap) -> None:
     heap = heap_with_prebuilt
     heap.collect_full()
     for index in range(4):
@@ -216,25 +212,19 @@ def dangling(heap: Heap, request: pytest.FixtureRequest) -> Heap:
         *(Heap.walk, Heap.collect_minor),
     ],
 )
-def test_every_access_to_an_object_that_is_gone_is_an_error(
-    dangling: Heap, access: Callable[[Heap], object]
-) -> None:
+def test_access_to_an_object_gone_fails(dangling: Heap, access: Callable[[Heap], object]) -> None:
     with pytest.raises(DanglingReferenceError):
         access(dangling)
 
 
-def test_the_error_names_whether_the_object_was_moved_or_freed(
-    dangling: Heap, request: pytest.FixtureRequest
-) -> None:
+def test_the_error_says_moved_or_freed(dangling: Heap, request: pytest.FixtureRequest) -> None:
     what_happened = request.node.callspec.params["dangling"]
     with pytest.raises(DanglingReferenceError, match=f"which was {what_happened}"):
         dangling.read_number(0)
 
 
 @pytest.mark.parametrize("access", [lambda heap: heap.read(1, 0), Heap.walk])
-def test_a_field_that_refers_to_an_object_that_is_gone_is_an_error(
-    dangling: Heap, access: Callable[[Heap], object]
-) -> None:
+def test_a_field_with_a_lost_object_fails(dangling: Heap, access: Callable[[Heap], object]) -> None:
     dangling.roots[1].refs[0] = dangling.roots[0]
     dangling.roots[0] = dangling.roots[1]
     with pytest.raises(DanglingReferenceError):

@@ -67,9 +67,7 @@ def test_an_object_arrives_at_its_reserved_place_with_its_contents(heap: Heap) -
     assert heap.walk() == [[1, 9, 1, 1], [1, 3]]
 
 
-def test_a_place_reserved_for_an_object_that_dies_is_freed_by_a_major_collection(
-    heap: Heap,
-) -> None:
+def test_a_major_collection_frees_a_place_reserved_for_a_dead_object(heap: Heap) -> None:
     heap.allocate_node(1)
     heap.identity(0)
     heap.free(0)

@@ -19,9 +19,7 @@ def an_object(size_bytes: int = 104, flags: int = 0) -> Object:
 
 
 @pytest.mark.parametrize(("length", "card_bytes"), [(6, 8), (256, 8), (257, 16)])
-def test_the_card_marks_of_a_large_array_take_one_bit_a_card(
-    heap: Heap, length: int, card_bytes: int
-) -> None:
+def test_a_large_array_has_a_bit_for_each_card(heap: Heap, length: int, card_bytes: int) -> None:
     heap.allocate_array(length)
     assert heap.memory_used_bytes() == 16 + 8 * length + card_bytes
 
@@ -32,9 +30,7 @@ def test_without_card_marking_an_array_takes_only_its_size() -> None:
     assert heap.memory_used_bytes() == 16 + 8 * 257
 
 
-def test_young_objects_that_were_visited_become_old_in_order_and_the_others_are_freed(
-    space: LargeObjects,
-) -> None:
+def test_visited_young_objects_become_old_and_the_others_are_freed(space: LargeObjects) -> None:
     objects = [an_object(flags=flags) for flags in (VISITED_YOUNG, 0, VISITED_YOUNG)]
     for obj in objects:
         space.add_young(obj)
@@ -45,9 +41,7 @@ def test_young_objects_that_were_visited_become_old_in_order_and_the_others_are_
     assert space.used_bytes == 2 * 104
 
 
-def test_a_sweep_starts_with_the_last_object_and_makes_visited_ones_white(
-    space: LargeObjects,
-) -> None:
+def test_a_sweep_begins_at_the_end_and_whitens_visited_objects(space: LargeObjects) -> None:
     first, last = an_object(flags=VISITED), an_object()
     space.add_old(first)
     space.add_old(last)

@@ -39,9 +39,7 @@ def test_an_exhausted_heap_is_whole_and_between_two_major_collections(heap: Fina
     assert len(heap.roots) == 1
 
 
-def test_a_full_collection_is_exhausted_if_more_survives_than_the_limit(
-    heap: FinalizingHeap,
-) -> None:
+def test_a_full_collection_with_too_many_survivors_is_exhausted(heap: FinalizingHeap) -> None:
     heap.allocate_string(LIMIT_BYTES - RESERVED_BYTES - HEADER_BYTES)
     for _ in range(4):
         heap.allocate_node(0)

@@ -66,9 +66,7 @@ def test_full_collections_keep_everything_reachable(heap: Heap) -> None:
         assert heap.walk() == before
 
 
-def test_a_full_collection_in_the_middle_of_a_cycle_frees_what_that_cycle_missed(
-    heap: Heap,
-) -> None:
+def test_a_full_collection_within_a_cycle_frees_what_the_cycle_missed(heap: Heap) -> None:
     heap.allocate_node(1)
     heap.collect_step()
     heap.free(0)
@@ -76,9 +74,7 @@ def test_a_full_collection_in_the_middle_of_a_cycle_frees_what_that_cycle_missed
     assert heap.memory_used_bytes() == 0
 
 
-def test_an_object_that_dies_after_the_roots_were_scanned_is_freed_by_the_next_cycle(
-    heap: Heap,
-) -> None:
+def test_an_object_that_dies_after_its_root_was_scanned_waits_a_cycle(heap: Heap) -> None:
     heap.allocate_node(1)
     heap.collect_step()
     heap.free(0)
@@ -106,9 +102,7 @@ def test_a_step_collects_the_nursery_first_and_once(heap: Heap) -> None:
     assert (letters(heap), heap.nursery.nursery_free) == ("M", 0)
 
 
-def test_a_marking_step_visits_four_nurseries_of_bytes_and_the_object_that_passes_them(
-    heap: Heap,
-) -> None:
+def test_a_marking_step_visits_four_nurseries_of_bytes(heap: Heap) -> None:
     for _ in range(10):
         heap.allocate_string(256 - 25)
     heap.collect_full()
@@ -129,9 +123,7 @@ class CountingLooks(MinorCollection):
 
 @pytest.mark.parametrize("count", [10, 40])
 @pytest.mark.parametrize("is_pinned", [False, True])
-def test_a_full_collection_looks_at_the_roots_once_a_phase_however_many_steps_it_takes(
-    count: int, is_pinned: bool
-) -> None:
+def test_a_full_collection_looks_at_the_roots_once_a_phase(count: int, is_pinned: bool) -> None:
     heap = Heap(Configuration(single_step_marking=True), Parts(minor=CountingLooks))
     for number in range(count):
         heap.allocate_node(number)
@@ -156,9 +148,7 @@ def test_a_single_marking_step_visits_one_object(stepwise: Heap) -> None:
     assert stepwise.major.to_trace == [stepwise.roots[0]]
 
 
-def test_a_sweeping_step_meets_19_objects_outside_when_the_nursery_has_256_bytes(
-    heap: Heap,
-) -> None:
+def test_a_sweeping_step_meets_19_objects_outside(heap: Heap) -> None:
     for _ in range(20):
         heap.allocate_string(0, nonmovable=True)
     step_until(heap, State.SWEEPING)
@@ -264,9 +254,7 @@ def test_a_prebuilt_object_keeps_its_object_alive(
     assert heap.read_number(1) == 5
 
 
-def test_prebuilt_objects_that_were_written_are_scanned_before_the_roots(
-    heap_with_prebuilt: Heap,
-) -> None:
+def test_written_prebuilt_objects_are_scanned_before_roots(heap_with_prebuilt: Heap) -> None:
     heap = heap_with_prebuilt
     heap.load_prebuilt(0)
     heap.write(0, 0, None)
@@ -291,17 +279,13 @@ def test_a_reference_to_a_freed_object_is_found_by_marking(heap: Heap) -> None:
 
 
 @pytest.mark.parametrize(("extra_bytes", "reached"), [(40, False), (41, True)])
-def test_the_threshold_is_reached_strictly_above_it(
-    heap: Heap, extra_bytes: int, reached: bool
-) -> None:
+def test_a_threshold_is_reached_above_it(heap: Heap, extra_bytes: int, reached: bool) -> None:
     heap.allocate_string(600 - 25)
     assert heap.major.threshold_reached(extra_bytes) is reached
 
 
 @pytest.mark.parametrize(("size_bytes", "state"), [(608, State.SCANNING), (609, State.MARKING)])
-def test_progress_starts_a_cycle_only_above_the_threshold(
-    heap: Heap, size_bytes: int, state: State
-) -> None:
+def test_progress_starts_above_the_threshold(heap: Heap, size_bytes: int, state: State) -> None:
     heap.allocate_string(size_bytes - 25)
     heap.allocate_node(1)
     heap.collect_progress()
@@ -332,9 +316,7 @@ def test_a_full_nursery_starts_a_cycle_past_the_threshold(heap: Heap) -> None:
     assert heap.major.state is not State.SCANNING
 
 
-def test_an_object_outside_that_passes_the_threshold_collects_before_it_is_allocated(
-    heap: Heap,
-) -> None:
+def test_an_object_outside_collects_before_it_passes_the_threshold(heap: Heap) -> None:
     heap.allocate_string(600 - 25)
     heap.free(0)
     heap.allocate_string(600 - 25)

@@ -56,9 +56,7 @@ def test_a_cycle_ends_the_pressure(heap: Heap) -> None:
     ],
     ids=["minor", "disable", "young", "old"],
 )
-def test_any_minor_collection_is_the_one_that_was_due(
-    heap: Heap, collect: Callable[[Heap], object]
-) -> None:
+def test_any_minor_collection_is_the_due_one(heap: Heap, collect: Callable[[Heap], object]) -> None:
     heap.add_memory_pressure(JUST_ENOUGH)
     collect(heap)
     assert letters(heap).startswith("M")
@@ -92,9 +90,7 @@ def test_pressure_is_not_a_sample_and_counts_no_bytes(heap: Heap) -> None:
 
 
 @pytest.mark.parametrize(("period_bytes", "nodes_before"), [(24, 0), (32, 1)])
-def test_the_collection_that_is_due_comes_before_the_sample(
-    heap: Heap, period_bytes: int, nodes_before: int
-) -> None:
+def test_a_due_collection_comes_first(heap: Heap, period_bytes: int, nodes_before: int) -> None:
     """Also if the sample point was reached exactly before."""
     heap.enable_sampling(period_bytes)
     allocate_dead_nodes(heap, nodes_before)

@@ -51,9 +51,7 @@ def test_an_object_with_two_references_to_it_moves_once(heap: Heap) -> None:
 
 
 @pytest.mark.parametrize("is_reachable", [False, True])
-def test_an_old_object_keeps_young_ones_alive_reachable_or_not(
-    heap: Heap, is_reachable: bool
-) -> None:
+def test_an_unreachable_old_object_keeps_young_ones_too(heap: Heap, is_reachable: bool) -> None:
     heap.allocate_node(1)
     heap.collect_minor()
     heap.allocate_node(2)
@@ -110,9 +108,7 @@ def test_a_young_array_outside_in_two_roots_survives_once(heap: Heap) -> None:
 
 
 @pytest.mark.parametrize(("length", "arena_bytes"), [(3, 40), (4, 0)])
-def test_a_survivor_of_at_most_40_bytes_goes_to_an_arena(
-    heap: Heap, length: int, arena_bytes: int
-) -> None:
+def test_a_survivor_of_40_bytes_goes_to_an_arena(heap: Heap, length: int, arena_bytes: int) -> None:
     heap.allocate_array(length)
     heap.collect_minor()
     assert heap.arenas.used_bytes == arena_bytes

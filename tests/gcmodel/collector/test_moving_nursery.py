@@ -103,9 +103,7 @@ def test_samples_are_exact_over_many_moves(moving: Heap, period_bytes: int) -> N
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_a_sampled_object_is_reported_by_the_collection_that_moves_the_nursery(
-    moving: Heap, kept: bool
-) -> None:
+def test_the_collection_that_moves_the_nursery_reports_samples(moving: Heap, kept: bool) -> None:
     moving.enable_sampling(24)
     moving.allocate_node(1)
     if not kept:

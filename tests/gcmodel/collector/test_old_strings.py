@@ -48,9 +48,7 @@ def test_only_a_major_collection_frees_an_unreachable_old_string(heap: Heap) -> 
     assert (obj.place, heap.memory_used_bytes()) == (FREED, 0)
 
 
-def test_an_old_string_that_passes_the_threshold_collects_before_it_is_allocated(
-    heap: Heap,
-) -> None:
+def test_an_old_string_collects_before_it_passes_the_threshold(heap: Heap) -> None:
     heap.allocate_old_string(600 - 25)
     assert letters(heap) == ""
     heap.free(0)
@@ -60,9 +58,7 @@ def test_an_old_string_that_passes_the_threshold_collects_before_it_is_allocated
 
 
 @pytest.mark.parametrize("state", [State.MARKING, State.SWEEPING])
-def test_an_old_string_allocated_in_the_middle_of_a_cycle_is_not_lost(
-    heap: Heap, state: State
-) -> None:
+def test_an_old_string_allocated_within_a_cycle_is_not_lost(heap: Heap, state: State) -> None:
     heap.allocate_string(100)
     step_until(heap, state)
     heap.allocate_old_string(7)

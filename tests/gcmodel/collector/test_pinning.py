@@ -134,9 +134,7 @@ def test_allocations_jump_over_pinned_objects(
     assert tops == expected
 
 
-def test_an_object_that_fits_only_behind_the_second_obstacle_lies_there(
-    heap_for_pins: Heap,
-) -> None:
+def test_an_object_may_fit_only_behind_the_second_obstacle(heap_for_pins: Heap) -> None:
     pin_at(heap_for_pins, 32, 96)
     assert heap_for_pins.nursery.nursery_limit == 32
     assert heap_for_pins.allocate_string(30) == (56, 128)
@@ -152,9 +150,7 @@ def test_an_obstacle_ends_where_its_object_ends(heap: Heap) -> None:
     assert heap.allocate_node(1) == (32, 56)
 
 
-def test_an_obstacle_stays_until_a_collection_after_its_object_is_unpinned_or_dead(
-    heap_for_pins: Heap,
-) -> None:
+def test_an_obstacle_stays_until_the_collection_after_it_is_free(heap_for_pins: Heap) -> None:
     pin_at(heap_for_pins, 32, 96)
     heap_for_pins.unpin(1)
     heap_for_pins.free(0)
@@ -211,9 +207,7 @@ def test_a_pinned_object_counts_until_a_minor_collection_finds_it_dead(heap: Hea
 
 
 @pytest.mark.parametrize("large_object_bytes", [26, 33, 34, 40, 57, 64])
-def test_the_largest_object_fits_beside_any_legal_number_of_pinned_ones(
-    large_object_bytes: int,
-) -> None:
+def test_the_largest_object_fits_beside_all_pinned_ones(large_object_bytes: int) -> None:
     nurseries_bytes = (64, 72, 128, 192, 200, 256, 320, 504, 512, 1000, 4096)
     length = large_object_bytes - 1 - string_bytes(0)
     largest_bytes = rounded(string_bytes(length))
@@ -253,9 +247,7 @@ def test_the_largest_object_fits_beside_any_legal_number_of_pinned_ones(
     ],
     ids=["node", "array", "weakref", "large", "nonmovable", "old", "moved"],
 )
-def test_only_a_string_in_the_nursery_can_be_pinned(
-    heap: Heap, allocate: Callable[[Heap], object]
-) -> None:
+def test_only_young_strings_can_be_pinned(heap: Heap, allocate: Callable[[Heap], object]) -> None:
     allocate(heap)
     with pytest.raises(PinningError, match="cannot be pinned"):
         heap.pin(len(heap.roots) - 1)
@@ -320,9 +312,7 @@ def test_sampling_is_neither_enabled_nor_resumed_while_an_object_is_pinned(heap:
     [lambda heap: heap.unpin(0), lambda heap: (heap.free(0), heap.collect_minor())],
     ids=["unpinned", "found dead"],
 )
-def test_sampling_may_start_when_no_object_is_pinned(
-    heap: Heap, release: Callable[[Heap], object]
-) -> None:
+def test_sampling_starts_without_pins(heap: Heap, release: Callable[[Heap], object]) -> None:
     allocate_pinned(heap)
     release(heap)
     heap.enable_sampling(64)
@@ -352,9 +342,7 @@ def test_an_object_that_jumps_passes_each_sample_point_once(heap_for_pins: Heap)
     assert sample_point_of(heap_for_pins) - heap_for_pins.nursery.nursery_free == 64 - 56
 
 
-def test_a_sample_point_at_an_obstacle_is_passed_by_the_object_behind_it(
-    heap_for_pins: Heap,
-) -> None:
+def test_the_object_behind_an_obstacle_passes_its_sample_point(heap_for_pins: Heap) -> None:
     pin_at(heap_for_pins, 64)
     heap_for_pins.enable_sampling(64)
     allocate_dead_nodes(heap_for_pins, 3)
@@ -437,9 +425,7 @@ def write_pinned(heap: Heap, parent_root: int = 0, field: int = 1) -> None:
 
 
 @pytest.mark.parametrize("collect", [Heap.collect_minor, Heap.collect_full])
-def test_a_parent_keeps_a_pinned_object_alive(
-    parent: Heap, collect: Callable[[Heap], None]
-) -> None:
+def test_a_parent_keeps_a_pinned_object(parent: Heap, collect: Callable[[Heap], None]) -> None:
     write_pinned(parent)
     pinned = parent.nursery.memory[0]
     for _ in range(3):
@@ -479,9 +465,7 @@ def test_a_young_parent_becomes_old_beside_the_pinned_object(heap: Heap, length:
 
 
 @pytest.mark.parametrize("length", [SMALL, LARGE])
-def test_a_dead_parent_keeps_a_pinned_object_alive_until_a_full_collection(
-    heap: Heap, length: int
-) -> None:
+def test_a_dead_parent_keeps_pins_until_a_full_collection(heap: Heap, length: int) -> None:
     heap.allocate_array(length)
     heap.collect_minor()
     write_pinned(heap)
@@ -509,9 +493,7 @@ def test_a_pinned_object_dies_with_the_last_of_its_parents(heap: Heap) -> None:
 
 @pytest.mark.parametrize("source_length", [SMALL, LARGE])
 @pytest.mark.parametrize("dest_length", [SMALL, LARGE])
-def test_a_copy_from_a_parent_keeps_the_pinned_object_alive(
-    heap: Heap, source_length: int, dest_length: int
-) -> None:
+def test_a_copy_keeps_the_pinned_object(heap: Heap, source_length: int, dest_length: int) -> None:
     heap.allocate_array(source_length)
     heap.allocate_array(dest_length)
     heap.collect_minor()
@@ -558,9 +540,7 @@ def test_marking_leaves_pinned_objects_out(stepwise: Heap) -> None:
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_a_pinned_root_may_be_unpinned_or_dead_before_marking_comes_to_it(
-    stepwise: Heap, is_kept: bool
-) -> None:
+def test_a_pinned_root_may_change_before_it_is_marked(stepwise: Heap, is_kept: bool) -> None:
     stepwise.allocate_node(1)
     allocate_pinned(stepwise)
     stepwise.collect_step()
@@ -611,9 +591,7 @@ def test_marking_ends_even_if_a_parent_refers_to_itself(single_step_marking: boo
     assert State.SWEEPING in states
 
 
-def test_a_parent_that_dies_while_marking_keeps_its_object_alive_until_the_next_cycle(
-    stepwise: Heap,
-) -> None:
+def test_a_parent_that_dies_while_marking_keeps_its_object_for_a_cycle(stepwise: Heap) -> None:
     stepwise.allocate_node(1)
     write_pinned(stepwise)
     stepwise.collect_step()

@@ -72,9 +72,7 @@ def test_old_weak_references_are_cleared_when_marking_ends(heap: Heap) -> None:
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_a_weak_reference_to_a_young_object_outside_lives_as_long_as_it(
-    heap: Heap, kept: bool
-) -> None:
+def test_a_weak_reference_to_a_young_object_outside_lives_with_it(heap: Heap, kept: bool) -> None:
     heap.allocate_string(100)
     heap.allocate_weakref(0)
     if not kept:
@@ -149,9 +147,7 @@ def test_a_weak_reference_keeps_no_pinned_object_alive(heap: Heap, is_unpinned: 
 
 
 @pytest.mark.parametrize("root", [0, 1])
-def test_a_young_weak_reference_may_die_with_or_before_its_pinned_object(
-    heap: Heap, root: int
-) -> None:
+def test_a_young_weak_reference_dies_no_later_than_its_object(heap: Heap, root: int) -> None:
     allocate_pinned(heap)
     heap.allocate_weakref(0)
     heap.free(root)
@@ -160,9 +156,7 @@ def test_a_young_weak_reference_may_die_with_or_before_its_pinned_object(
     assert root or not heap.is_weakref_alive(0)
 
 
-def test_a_weak_reference_to_an_object_that_was_pinned_is_cleared_by_a_full_collection(
-    heap: Heap,
-) -> None:
+def test_a_full_collection_clears_weak_references_to_pinned_objects(heap: Heap) -> None:
     allocate_weakly_pinned(heap)
     heap.unpin(0)
     heap.collect_minor()
@@ -171,9 +165,7 @@ def test_a_weak_reference_to_an_object_that_was_pinned_is_cleared_by_a_full_coll
     assert not heap.is_weakref_alive(0)
 
 
-def test_an_old_weak_reference_that_dies_while_its_object_is_pinned_is_forgotten(
-    heap: Heap,
-) -> None:
+def test_a_weak_reference_that_dies_before_its_pinned_object_is_forgotten(heap: Heap) -> None:
     allocate_weakly_pinned(heap)
     heap.free(1)
     heap.collect_full()
@@ -182,9 +174,7 @@ def test_an_old_weak_reference_that_dies_while_its_object_is_pinned_is_forgotten
     assert heap.memory_used_bytes() == 0
 
 
-def test_a_dead_weak_reference_that_is_not_swept_yet_is_forgotten_after_its_object_moved(
-    heap: Heap,
-) -> None:
+def test_a_dead_weak_reference_is_forgotten_after_its_object_moved(heap: Heap) -> None:
     allocate_weakly_pinned(heap)
     heap.free(1)
     step_until(heap, State.SWEEPING)

@@ -20,9 +20,7 @@ def worst(samples: int) -> float:
 
 
 @pytest.mark.parametrize(("samples", "error"), [(1, 0.0122), (5, 0.00127), (50, 0.000111)])
-def test_the_cdf_has_the_errors_of_the_docstring_and_smaller_ones_for_more_samples(
-    samples: int, error: float
-) -> None:
+def test_the_cdf_has_the_errors_of_the_docstring(samples: int, error: float) -> None:
     assert worst(samples) == pytest.approx(error, rel=0.01)
 
 
@@ -48,8 +46,6 @@ def test_bounds_are_near_the_exact_ones(samples: int, relative: float) -> None:
         *[(camp_paulson.failed_trials_below, (quantile, 1, PERIOD)) for quantile in (0, 1)],
     ],
 )
-def test_figures_outside_their_ranges_are_refused(
-    call: Callable[..., float], arguments: tuple[float, ...]
-) -> None:
+def test_bad_figures_are_refused(call: Callable[..., float], arguments: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="must be"):
         call(*arguments)

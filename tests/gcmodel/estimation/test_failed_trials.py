@@ -41,9 +41,7 @@ def test_counted_bytes_are_turned_into_allocated_ones(make_sample: MakeSample) -
 
 
 @pytest.mark.parametrize("size_bytes", [1, 2, 7, 100, 5000])
-def test_the_expectation_and_the_variance_are_exact(
-    make_sample: MakeSample, size_bytes: int
-) -> None:
+def test_expectation_and_variance_are_exact(make_sample: MakeSample, size_bytes: int) -> None:
     ways = outcomes(make_sample, size_bytes, 50)
     assert sum(chance * figure for chance, figure in ways) == pytest.approx(size_bytes, rel=1e-9)
     mean_square = sum(chance * figure**2 for chance, figure in ways)

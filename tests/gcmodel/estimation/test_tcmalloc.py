@@ -65,9 +65,7 @@ def test_bytes_represented_are_in_proportion_to_what_was_requested_and_one_more(
     ("represented", "allocated", "objects"),
     [(0, 8, 0), (3, 8, 0), (4, 8, 1), (11, 8, 1), (12, 8, 2)],
 )
-def test_objects_are_the_nearest_whole_number(
-    represented: int, allocated: int, objects: int
-) -> None:
+def test_objects_are_the_nearest_integer(represented: int, allocated: int, objects: int) -> None:
     assert objects_represented(represented, allocated) == objects
 
 
@@ -102,8 +100,6 @@ def test_a_sample_of_another_allocator_is_refused(make_sample: MakeSample) -> No
 
 
 @pytest.mark.parametrize(("weight", "allocated", "requested"), [(-1, 8, 8), (1, 0, 8), (1, 8, -1)])
-def test_figures_outside_their_ranges_are_refused(
-    weight: float, allocated: int, requested: int
-) -> None:
+def test_bad_figures_are_refused(weight: float, allocated: int, requested: int) -> None:
     with pytest.raises(ValueError, match="must be at least"):
         bytes_represented(weight, allocated, requested)

@@ -32,9 +32,7 @@ WEIGHTED = by_chance(per_byte)
         *[("period_bytes", 0.5), ("period_bytes", float("nan"))],
     ],
 )
-def test_a_sample_with_a_figure_outside_its_range_is_refused(
-    make_sample: MakeSample, name: str, figure: float
-) -> None:
+def test_an_impossible_sample_is_refused(make_sample: MakeSample, name: str, figure: float) -> None:
     with pytest.raises(ValueError, match=name):
         make_sample(**{name: figure})
 
@@ -81,9 +79,7 @@ def test_samples_of_different_periods_are_unbiased_each_by_its_own(make_sample: 
     assert total([often, seldom], WEIGHTED).objects == pytest.approx(1010)
 
 
-def test_the_document_s_million_machines_are_unbiased_before_they_are_summed(
-    make_sample: MakeSample,
-) -> None:
+def test_a_million_machines_are_unbiased_before_they_are_summed(make_sample: MakeSample) -> None:
     small = make_sample(8, period_bytes=2**20)
     large = make_sample(8 * 2**20, period_bytes=2**20)
     sums = totals_by([small] * 8 + [large], lambda sample: sample.allocated_bytes, WEIGHTED)
@@ -121,9 +117,7 @@ def test_a_coin_for_each_allocation_has_the_document_s_variance(
         *[(variance_bytes2, each) for each in ((-1, 0.5), (8, 0), (8, 1.5))],
     ],
 )
-def test_figures_outside_their_ranges_are_refused(
-    call: Callable[..., float], arguments: tuple[int, float]
-) -> None:
+def test_bad_figures_are_refused(call: Callable[..., float], arguments: tuple[int, float]) -> None:
     with pytest.raises(ValueError, match="must be"):
         call(*arguments)
 
@@ -156,9 +150,7 @@ def test_objects_and_bytes_of_a_type_are_unbiased(
 
 
 @pytest.mark.slow
-def test_the_variance_and_its_estimate_are_right(
-    runs: list[list[Sample]], standard_errors_off: Off
-) -> None:
+def test_both_variances_are_right(runs: list[list[Sample]], standard_errors_off: Off) -> None:
     """The variance of 10,000 runs is off by 1.5 % on average here; 6 % is four times that."""
     expected = sum(
         count * variance_bytes2(size, chance_per_byte(size, 1000))

@@ -54,9 +54,7 @@ def test_a_configuration_does_not_change() -> None:
 
 
 @pytest.mark.parametrize("period_bytes", [12, 7, 0, -8, 2**40 + 8, 2**64])
-def test_a_period_that_is_not_a_whole_number_of_words_in_range_is_refused(
-    period_bytes: int,
-) -> None:
+def test_a_period_that_is_not_whole_words_in_range_is_refused(period_bytes: int) -> None:
     with pytest.raises(ConfigurationError, match=f"period_bytes is {period_bytes};"):
         check_period(period_bytes)
 

@@ -73,9 +73,7 @@ def test_an_emptied_nursery_keeps_the_pinned_objects_in_its_new_filling(nursery:
     assert (nursery.memory, pinned.place) == ({0: pinned}, nursery.filling)
 
 
-def test_an_emptied_nursery_ends_its_first_room_at_the_first_pinned_object(
-    nursery: Nursery,
-) -> None:
+def test_an_emptied_nursery_ends_at_the_first_pinned_object(nursery: Nursery) -> None:
     nursery.empty(pinned={address: string_of_16_bytes() for address in (48, 16)})
     assert (nursery.nursery_free, nursery.nursery_limit, nursery.nursery_top) == (0, 16, 16)
     assert nursery.obstacles == [(48, 64), (16, 32)]
@@ -102,9 +100,7 @@ def test_the_limit_is_where_the_fast_path_must_stop(
 
 
 @pytest.mark.parametrize(("moving", "ends"), [(False, [64, 64, 64]), (True, [128, 64, 128])])
-def test_the_nurserys_end_moves_with_its_start(
-    slow_path: SlowPath, moving: bool, ends: list[int]
-) -> None:
+def test_the_nurserys_end_moves(slow_path: SlowPath, moving: bool, ends: list[int]) -> None:
     nursery = Nursery(64, moving=moving, reserve=slow_path.reserve)
     found = []
     for _ in range(3):

@@ -76,9 +76,7 @@ def frames_of(data: Json, stack: int) -> list[tuple[str, str, int | None, str]]:
         ("frames", "stacks", "samples", "time_samples", "minor_collections", "phases"),
     ],
 )
-def test_a_profile_without_some_of_its_parts_is_valid(
-    empty: tuple[str, ...], profile: Profile, read: Read
-) -> None:
+def test_a_partial_profile_is_valid(empty: tuple[str, ...], profile: Profile, read: Read) -> None:
     without: dict[str, Any] = {name: [] for name in empty}
     read(attrs.evolve(profile, **without))
 

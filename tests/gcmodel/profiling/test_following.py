@@ -171,9 +171,7 @@ def test_freed_objects_had_survived(recorded: Recorded) -> None:
 
 
 @pytest.mark.parametrize("line", ['["freed", 9, [1]]', '["freed", 9, [0, 0]]', '["freed", 9, [2]]'])
-def test_a_recording_that_frees_another_object_is_refused(
-    profile: Profile, tmp_path: Path, line: str
-) -> None:
+def test_freeing_another_object_is_refused(profile: Profile, tmp_path: Path, line: str) -> None:
     # The older one of two nodes has survived.
     lines = ['["frame", "", "", 0, 0]', '["stack", null, 0]', *['["sample", 0, 0, 1, 8, 32]'] * 2]
     with RecordingWriter(tmp_path / "recording", profile.header, 10**6) as writer:

@@ -86,9 +86,7 @@ def test_pprof_has_types_fates_lifetimes_and_places(real: Profile, path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [AFTER, AFTER_MOVED], ids=["in place", "all lines moved"])
-def test_pprof_subtracts_one_version_of_a_program_from_another(
-    after: Program, recorded: Recorded, tmp_path: Path
-) -> None:
+def test_pprof_subtracts_versions(after: Program, recorded: Recorded, tmp_path: Path) -> None:
     """Every word is sampled; the last sample point of each run may not have been passed."""
     for name, program in (("before", BEFORE), ("after", after)):
         write(recorded(program, 8), tmp_path / name)

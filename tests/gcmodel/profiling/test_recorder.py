@@ -146,9 +146,7 @@ def test_a_major_collection_has_a_span_for_each_phase(recorded: Recorded) -> Non
 # Failures and interrupts.
 
 
-def test_a_program_that_fails_leaves_a_recording_without_an_end(
-    recorded: Recorded, tmp_path: Path
-) -> None:
+def test_a_failed_program_leaves_a_file_without_an_end(recorded: Recorded, tmp_path: Path) -> None:
     def fail(heap: Heap) -> None:
         make_nodes(heap)
         raise ZeroDivisionError
@@ -175,9 +173,7 @@ def test_nothing_is_written_after_the_recorder_runs_out_of_memory(
     assert (profile.is_complete, profile.samples) == (False, [])
 
 
-def test_everything_before_a_minor_collection_is_safe_after_it(
-    recorded: Recorded, tmp_path: Path
-) -> None:
+def test_events_before_a_collection_are_safe_after_it(recorded: Recorded, tmp_path: Path) -> None:
     safe = []
 
     def look_at_the_file(heap: Heap) -> None:
@@ -195,9 +191,7 @@ class Timeout(Exception):  # noqa: N818 - what a program may call it
 
 
 @pytest.mark.parametrize("call", range(1, 200, 7))
-def test_an_interrupt_anywhere_leaves_a_recording_that_can_be_read(
-    recorded: Recorded, tmp_path: Path, call: int
-) -> None:
+def test_an_interrupt_leaves_a_recording(recorded: Recorded, tmp_path: Path, call: int) -> None:
     """The interrupt comes with the n-th call of a function."""
     calls = count(1)
 
@@ -225,9 +219,7 @@ def test_an_interrupt_anywhere_leaves_a_recording_that_can_be_read(
 # Samples by time.
 
 
-def test_no_sample_by_time_is_taken_while_the_recorder_writes(
-    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writing_takes_no_timed_sample(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     flush = RecordingWriter.flush
 
     def interrupted_flush(writer: RecordingWriter) -> None:

@@ -56,9 +56,7 @@ def test_a_recording_that_was_cut_off_anywhere_can_be_read(path: Path, share: fl
     assert judged == whole.samples[: len(judged)]
 
 
-def test_a_file_with_only_a_header_is_an_empty_profile(
-    header: ProfileHeader, tmp_path: Path
-) -> None:
+def test_a_header_alone_is_an_empty_profile(header: ProfileHeader, tmp_path: Path) -> None:
     with RecordingWriter(tmp_path / "empty", header, 10_000):
         pass
     assert read(tmp_path / "empty") == Profile(header=header)
@@ -91,9 +89,7 @@ def test_with_random_distances_a_sample_stands_for_its_size_divided_by_its_chanc
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 10])
-def test_rounding_to_whole_bytes_changes_no_sum(
-    header: ProfileHeader, tmp_path: Path, every: int
-) -> None:
+def test_rounding_changes_no_sum(header: ProfileHeader, tmp_path: Path, every: int) -> None:
     lines = ['["sample", 0, 0, 1, 8, 32]'] * 10_000
     samples = read_samples(tmp_path / "recording", header, lines)[::every]
     exact = len(samples) * 32 / (1 - (7 / 8) ** 32)
@@ -215,8 +211,6 @@ def test_a_disk_that_is_full_stops_the_recording(header: ProfileHeader) -> None:
     assert writer.stopped_by == "it cannot be written: No space left on device"
 
 
-def test_a_folder_that_does_not_exist_is_an_error_at_once(
-    header: ProfileHeader, tmp_path: Path
-) -> None:
+def test_a_missing_folder_is_an_error_at_once(header: ProfileHeader, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         RecordingWriter(tmp_path / "nowhere" / "recording.jsonl", header, 10**6)

@@ -71,9 +71,7 @@ def test_a_stack_goes_from_the_caller_to_the_program(lines: Lines, python: Pytho
     assert Frame("inner", __file__, first, first + 1) in lines.frames
 
 
-def test_only_the_innermost_frames_of_the_collector_are_left_out(
-    lines: Lines, python: PythonStacks
-) -> None:
+def test_only_the_collector_s_inner_frames_are_left_out(lines: Lines, python: PythonStacks) -> None:
     found = []
 
     class Asking(Events):
@@ -104,9 +102,7 @@ def test_calls_from_two_lines_are_two_stacks(lines: Lines, python: PythonStacks)
     assert lines.functions(first) == lines.functions(second)
 
 
-def test_a_program_without_a_frame_of_its_own_is_the_whole_stack(
-    lines: Lines, python: PythonStacks
-) -> None:
+def test_without_an_own_frame_the_program_is_the_stack(lines: Lines, python: PythonStacks) -> None:
     stack = python.run(partial(PythonStacks.of_allocation), python)
     assert lines.functions(stack) == ["a program"]
 
@@ -144,9 +140,7 @@ def test_ever_new_stacks_do_not_fill_the_memory(
     assert (sum(trace.size for trace in own.traces) < 100_000) == is_bounded
 
 
-def test_functions_that_come_and_go_have_different_stacks(
-    lines: Lines, python: PythonStacks
-) -> None:
+def test_different_functions_have_different_stacks(lines: Lines, python: PythonStacks) -> None:
     for number in range(200):
         names: dict[str, Callable[[PythonStacks], int]] = {}
         exec(f"def f{number}(python): return python.of_allocation()", names)

@@ -42,9 +42,7 @@ def collapsed(profile: Profile, path: Path) -> dict[str, int]:
     return figures
 
 
-def test_a_line_goes_from_the_program_to_the_type_and_its_fate(
-    profile: Profile, tmp_path: Path
-) -> None:
+def test_a_line_goes_from_program_to_type_and_fate(profile: Profile, tmp_path: Path) -> None:
     figures = collapsed(profile, tmp_path / "out")
     assert figures["gcbench;build tree.py:12;build tree.py:14;node [died young]"] == 12288
     assert sum(figures.values()) == profile.weight_bytes
@@ -96,9 +94,7 @@ def path(real: Profile, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @needs_jeprof
-def test_jeprof_prints_the_recorder_s_bytes(
-    path: Path, real: Profile, counted: dict[str, int]
-) -> None:
+def test_jeprof_prints_the_same_bytes(path: Path, real: Profile, counted: dict[str, int]) -> None:
     allocated, by_name = jeprof(path, "--show_bytes", "--alloc_space")
     survived = sum(figure for name, figure in by_name.items() if "[died young]" not in name)
     in_use, _ = jeprof(path, "--show_bytes", "--inuse_space")
@@ -133,9 +129,7 @@ def test_jeprof_reads_any_function_s_name(profile: Profile, tmp_path: Path) -> N
 
 @pytest.mark.slow
 @needs_jeprof
-def test_jeprof_subtracts_one_version_of_a_program_from_another(
-    recorded: Recorded, tmp_path: Path
-) -> None:
+def test_jeprof_subtracts_versions(recorded: Recorded, tmp_path: Path) -> None:
     """Every word is sampled. The new function comes first, so each name has another rank."""
     for name, program in (("before", BEFORE), ("after", AFTER)):
         write_heap_dump(recorded(program, 8), tmp_path / name)
@@ -155,9 +149,7 @@ def test_a_sample_that_is_not_judged_may_be_alive(profile: Profile, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_dump_and_the_firefox_file_have_the_same_live_bytes(
-    real: Profile, path: Path, counted: dict[str, int]
-) -> None:
+def test_dump_and_firefox_file_agree(real: Profile, path: Path, counted: dict[str, int]) -> None:
     dump = read(path.read_text().partition("--- heap\n")[2])
     threads: Any = processed(real)["threads"]
     retained = threads[0]["nativeAllocations"]["weight"]

@@ -180,9 +180,7 @@ def test_an_object_that_overflows_is_sampled_by_a_byte_left_in_the_old_context()
 
 
 @pytest.mark.parametrize(("failing", "samples"), [(23, [ContextSample(0, 56, 32 + 23)]), (24, [])])
-def test_an_object_that_overflows_is_judged_beyond_by_a_fresh_distance(
-    failing: int, samples: list[ContextSample]
-) -> None:
+def test_an_overflow_starts_a_fresh_distance(failing: int, samples: list[ContextSample]) -> None:
     heap, _ = heap_drawing(range(32, 1000), range(failing, failing + 1))
     allocate(heap, count=3)
     heap.enable_sampling(PERIOD_BYTES)

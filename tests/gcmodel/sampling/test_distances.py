@@ -43,9 +43,7 @@ def test_hotspot_throws_no_number_away() -> None:
 
 
 @pytest.mark.parametrize(("distances", "distance"), [(Tcmalloc(1), 0), (Jemalloc(1), 1)])
-def test_with_a_period_of_1_no_number_is_drawn(
-    distances: Tcmalloc | Jemalloc, distance: int
-) -> None:
+def test_a_period_of_1_draws_no_number(distances: Tcmalloc | Jemalloc, distance: int) -> None:
     assert draws(distances, 1, 3) == [distance] * 3
     assert distances.draw(4096) == type(distances)(1).draw(4096)
 

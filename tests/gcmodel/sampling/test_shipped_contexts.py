@@ -82,9 +82,7 @@ def test_a_limit_passed_while_sampling_was_off_is_forgotten() -> None:
 @pytest.mark.parametrize(
     ("second", "offset"), [(range(20), None), (range(96, 1000), 96)], ids=["in it", "behind it"]
 )
-def test_an_object_outside_is_judged_by_its_threads_context_first(
-    second: range, offset: int | None
-) -> None:
+def test_a_context_judges_its_thread_s_objects_outside(second: range, offset: int | None) -> None:
     heap, drawn = heap_drawing(range(32, 1000), second, range(20), ANY)
     heap.enable_sampling(PERIOD_BYTES)
     heap.allocate_node(0)

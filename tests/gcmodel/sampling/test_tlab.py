@@ -66,9 +66,7 @@ def test_an_object_that_does_not_fit_lies_behind_the_tlab(filled_bytes: int, at:
 
 
 @pytest.mark.parametrize(("filled_bytes", "follows_at"), [(80, 160 + 88), (72, 104)])
-def test_a_tlab_is_kept_if_it_has_more_left_than_its_limit(
-    filled_bytes: int, follows_at: int
-) -> None:
+def test_a_tlab_with_more_left_than_its_limit_stays(filled_bytes: int, follows_at: int) -> None:
     assert allocate(make_heap(), 32, filled_bytes, 88, 32)[-1] == follows_at
 
 
@@ -97,9 +95,7 @@ def test_a_full_eden_is_collected_and_all_tlabs_end() -> None:
 
 @EACH_RULE
 @pytest.mark.parametrize(("first_bytes", "end"), [(100, 32 + 64), (32 + 112, 144), (500, 144)])
-def test_a_tlab_ends_at_its_sample_point_in_whole_words(
-    first_bytes: int, end: int, parts: Parts
-) -> None:
+def test_a_tlab_ends_in_whole_words(first_bytes: int, end: int, parts: Parts) -> None:
     heap = make_heap(parts, first_bytes)
     heap.enable_sampling(NEVER)
     allocate(heap, 32)
@@ -154,9 +150,7 @@ def test_bytes_dropped_by_a_collection_counted_before_25(parts: Parts, samples: 
 
 
 @pytest.mark.parametrize(("size_bytes", "samples"), [(536, "M"), (544, "Ms")])
-def test_an_object_outside_is_charged_nothing_and_charges_once_more(
-    size_bytes: int, samples: str
-) -> None:
+def test_an_object_outside_charges_only_once_more(size_bytes: int, samples: str) -> None:
     heap = make_heap(TLABS_CHARGED_AHEAD, first_bytes=1000)
     heap.enable_sampling(NEVER)
     # The first object charges the 112 bytes behind it, and so does the second, which counts 200.

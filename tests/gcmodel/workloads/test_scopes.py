@@ -32,9 +32,7 @@ def test_a_scope_that_ends_by_an_error_drops_its_roots_too(heap: Heap) -> None:
 
 
 @pytest.mark.parametrize(("kept", "number"), [(2, 3), (0, 1)])
-def test_the_object_that_a_scope_keeps_is_the_one_root_above_those_from_before(
-    heap: Heap, kept: int, number: int
-) -> None:
+def test_a_scope_s_object_is_the_one_new_root(heap: Heap, kept: int, number: int) -> None:
     heap.allocate_node(1)
     with Scope(heap) as scope:
         for each in (2, 3, 4):
