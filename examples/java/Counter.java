@@ -15,8 +15,7 @@ import java.util.Map;
  *
  * <p>A counter in any language has three parts: a contract, which says what is promised; actions,
  * which the counter carries out, and your sampler will in its place; lines, each of which gets one
- * answer. {@code gcfuzz schema} prints a JSON Schema of the lines, which is also in
- * fuzz/protocol/schema.json.
+ * answer. {@code gcfuzz schema} prints a JSON Schema of the lines.
  */
 class Counter {
   private static final int FIXED_BYTES = 16; // As the layout says.

@@ -7,7 +7,7 @@
 //
 // A counter in any language has three parts: a contract, which says what is promised; actions, which
 // the counter carries out, and your sampler will in its place; lines, each of which gets one answer.
-// `gcfuzz schema` prints a JSON Schema of the lines, which is also in fuzz/protocol/schema.json.
+// `gcfuzz schema` prints a JSON Schema of the lines.
 
 "use strict";
 

@@ -3,7 +3,7 @@
  * Fill in a gcfuzz_adapter, call gcfuzz_serve, and the program speaks gcfuzz's protocol
  * (docs/protocol.md): the kit reads the lines, keeps the roots, checks every argument, walks the
  * heap and prints the answers. The collector is asked for nothing but its own work. `gcfuzz schema`
- * prints a JSON Schema of the lines, which is also in fuzz/protocol/schema.json.
+ * prints a JSON Schema of the lines.
  *
  * Invariant: a callback is only ever given what is legal under the contract: live objects of the
  * right kind, fields and ranges that exist, sizes and periods that the contract allows.

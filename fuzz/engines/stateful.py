@@ -277,7 +277,7 @@ class StatefulEngine(Engine):
         database: str | None = None,
         process_seed: str | None = None,
     ) -> None:
-        """Raises ImportError, OSError or ValueError if there is no such database."""
+        """Raises OSError or ValueError if there is no such database."""
         self._target = full(target)
         self._seed = seed_text
         self._process_seed = process_seed or seed_text
@@ -333,31 +333,17 @@ def session_settings(steps: int) -> settings:
     )
 
 
-def _database_at(address: str, target: str) -> ExampleDatabase:
-    """The examples of a target, at `redis://host` or in a folder.
+def _database_at(folder: str, target: str) -> ExampleDatabase:
+    """The examples of a target, in a folder. Raises OSError or ValueError.
 
-    Hypothesis says nothing if a folder keeps no example. Raises OSError or ValueError.
+    Hypothesis says nothing if a folder keeps no example, so this function tries to write there.
     """
-    if address.startswith(("redis://", "rediss://")):
-        return _redis_at(address, target)
-    if not address or "://" in address:
-        raise ValueError("it is neither")
-    folder = Path(address) / target
-    folder.mkdir(parents=True, exist_ok=True)
-    TemporaryFile(dir=folder).close()
-    return DirectoryBasedExampleDatabase(folder)
-
-
-def _redis_at(address: str, target: str) -> ExampleDatabase:
-    from hypothesis.extra.redis import RedisExampleDatabase  # noqa: PLC0415 - an extra
-    from redis import Redis, RedisError  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
-
-    server = Redis.from_url(address)
-    try:
-        server.ping()
-    except RedisError as problem:
-        raise ConnectionError(str(problem)) from problem
-    return RedisExampleDatabase(server, key_prefix=f"gcfuzz:{target}:".encode())
+    if not folder or "://" in folder:
+        raise ValueError("it is not a folder")
+    path = Path(folder) / target
+    path.mkdir(parents=True, exist_ok=True)
+    TemporaryFile(dir=path).close()
+    return DirectoryBasedExampleDatabase(path)
 
 
 def _machine_for(target: FullTarget) -> type[SessionStateMachine]:

@@ -1,5 +1,5 @@
 """What the parts of gcfuzz exchange, which is also the file format and the wire format.
 
 Actions, observations and contracts as plain data; lines and traces, in which they are written. Read
-`actions` first, then `observation` and `contract`. `gcfuzz schema` writes schema.json again.
+`actions` first, then `observation` and `contract`. `schema` makes a JSON Schema of them.
 """

@@ -1,8 +1,7 @@
 """A JSON Schema (2020-12) of the lines of the protocol, made from the classes.
 
-`gcfuzz schema` prints it, and schema.json beside this module is its output. Invariant: gcfuzz
-accepts no line that the schema refuses. It refuses more itself, since most of its rules relate
-several keys or lines.
+`gcfuzz schema` prints it. Invariant: gcfuzz accepts no line that the schema refuses. It refuses
+more itself, since most of its rules relate several keys or lines.
 """
 
 from __future__ import annotations

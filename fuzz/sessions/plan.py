@@ -106,7 +106,7 @@ class Plan:
     has_canary: bool = False
     """Whether each worker first runs a chunk in which it must find a planted bug."""
     database: str | None = None
-    """Where the stateful engine shares examples. The result of a chunk depends on it, too."""
+    """The folder where the stateful engine shares examples. A chunk's result depends on it, too."""
     name: str = ""
     """What distinguishes the target from others in a history."""
     chunk_actions: int = CHUNK_ACTIONS
@@ -212,7 +212,7 @@ def make_engine(
     """The engine of that name. Hypothesis is imported only for the stateful engine.
 
     Settings of a process are drawn from `process_seed`, if it is given. Raises BadInputError if the
-    database does not answer.
+    database keeps no example.
     """
     if isinstance(target, Pair):
         return ComparingEngine(target, seed, process_seed)
@@ -222,11 +222,9 @@ def make_engine(
 
     try:
         return StatefulEngine(target, seed, database, process_seed)
-    except ImportError as problem:
-        raise BadInputError(f"{database} needs redis: pip install 'hypothesis[redis]'") from problem
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or problem
         raise BadInputError(
             f"--database {shell_word(database or '')}: cannot keep examples: {why}; name a folder "
-            "that can be written, or redis://host"
+            "that can be written"
         ) from problem

@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from waiting import PATIENCE_SECONDS
 
-import fuzz
+from fuzz.protocol.schema import schema
 from fuzz.terminal.commands.cli import run_command_line
 
 NATIVE = Path(__file__).parents[2] / "examples" / "native"
@@ -59,8 +59,7 @@ def build(native: Path) -> Build:
 @pytest.fixture
 def refused(tmp_path: Path) -> Callable[[str], list[str]]:
     """Run a session on a program; returns the lines of it that the JSON Schema refuses."""
-    schema = Path(fuzz.__file__).parent / "protocol" / "schema.json"
-    validator = Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
+    validator = Draft202012Validator(schema())
 
     def run(command: str) -> list[str]:
         listener = tmp_path / "listener.sh"

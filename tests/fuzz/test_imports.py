@@ -297,9 +297,20 @@ RARE = {
     "psutil",
     "hashlib",
     "difflib",
+    "distributed",
+    "fuzz.nights.material",
+    "fuzz.nights.merge",
+    "fuzz.nights.night",
     "fuzz.profiling",
+    "fuzz.sessions.cluster",
+    "fuzz.sessions.dask_tasks",
+    "fuzz.terminal.night_page",
     "fuzz.terminal.tables",
+    "gcmodel.profiling",
+    "gcmodel.workloads",
+    "jinja2",
 }
+"""What only few commands need: profiles, nights, merge and Dask among them."""
 REGISTRY = "importlib.metadata"
 """What only those load that need the registered targets."""
 NEVER = {"cattrs", "click", "gcmodel", REGISTRY}
@@ -307,7 +318,10 @@ NEEDLESS = {
     "help": (COMMAND.format(["--help"]), {"attr", "gcmodel", "multiprocessing", "fuzz.targets"}),
     "replay": (COMMAND.format(["replay", "trace.jsonl"]), {"multiprocessing", "fuzz.drawing.draw"}),
     "session": (COMMAND.format(["run", "--actions", "1"]), {"logging", "fuzz.sessions.hunt"}),
-    "worker": ("import fuzz.sessions.worker", {"fuzz.sessions.session", *NEVER} - {"gcmodel"}),
+    "worker": (
+        "import fuzz.sessions.worker",
+        {"fuzz.nights", "fuzz.sessions.session", *NEVER} - {"gcmodel"},
+    ),
     "serve": ("import fuzz, sys; fuzz.serve(None, [], sys.stdout)", NEVER),
     "driver": ("import fuzz.targets.jemalloc.driver", NEVER),
     "program": (PROGRAM, {"click", "gcmodel"}),

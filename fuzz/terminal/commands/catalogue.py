@@ -64,7 +64,7 @@ def help_command(page: str | None) -> int:
     return CLEAN
 
 
-@cli.command("bugs")
+@cli.command("bugs", hidden=True)
 @click.argument(
     "bugs",
     metavar="[BUG]...",
@@ -111,7 +111,7 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
     return CLEAN if all(record.found for record in records) else INCONCLUSIVE
 
 
-@cli.command("probes")
+@cli.command("probes", hidden=True)
 @target_options
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--actions", type=click.IntRange(min=1), default=200_000, show_default=True)

@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 
 import click
+from typing_extensions import override
 
 from fuzz.terminal.addresses import PathOrAddress
 from fuzz.terminal.target_options import OneOf, TargetsCommand
@@ -31,6 +32,14 @@ class Commands(click.Group):
     """The commands. One that takes a target loads the registrations when it is called."""
 
     command_class = TargetsCommand
+
+    @override
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the hidden commands apart: they measure gcfuzz itself, and no user's target."""
+        super().format_commands(ctx, formatter)
+        hidden = [each for _, each in sorted(self.commands.items()) if each.hidden]
+        with formatter.section("To change gcfuzz itself"):
+            formatter.write_dl([(str(each.name), each.get_short_help_str()) for each in hidden])
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -68,9 +68,7 @@ CHUNK_ACTIONS_MAX = 1_000_000
     help="First check that each worker finds a planted bug; --cluster always does.",
 )
 @click.option(
-    "--database",
-    metavar="ADDRESS",
-    help="Share the examples of --engine stateful in a folder or at redis://host.",
+    "--database", metavar="FOLDER", help="Share the examples of --engine stateful in a folder."
 )
 @duration_option("--time", "seconds", help="Budget: 30s, 10m, 2h. [default: 30s]")
 @duration_option("--reduce-time", "reduce_seconds", help=HELP_REDUCE_TIME)

@@ -401,8 +401,9 @@ def test_an_engine_runs_a_failure_first_that_another_engine_has_saved(tmp_path: 
         ("taken", "Not a directory"),
         ("taken/below", "Not a directory"),
         ("/dev/null", "Not a directory"),
-        ("''", "it is neither"),
-        ("s3://bucket", "it is neither"),
+        ("''", "it is not a folder"),
+        ("s3://bucket", "it is not a folder"),
+        ("redis://host", "it is not a folder"),
     ],
 )
 def test_a_database_that_keeps_no_example_is_bad_input(
