@@ -29,17 +29,7 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES
 from fuzz.sessions import record
 from fuzz.sessions.plan import PlanKey, SessionTotals
-from fuzz.sessions.record import (
-    ACTIONS,
-    REASONS,
-    Piece,
-    Rank,
-    SessionRecord,
-    builds_of,
-    continues,
-    piece_of,
-    same_rank,
-)
+from fuzz.sessions.record import Piece, Rank, SessionRecord, same_rank
 
 PARTS_MAX = 10_000
 """Missing ones of more parts are not looked for."""
@@ -274,11 +264,13 @@ def merged_records(records: Sequence[SessionRecord], rank: Rank = same_rank) -> 
     """
     groups: dict[frozenset[tuple[str, ...]], list[SessionRecord]] = defaultdict(list)
     for each in records:
-        groups[builds_of(each)].append(each)
+        groups[record.builds_of(each)].append(each)
     for builds in sorted(groups, key=len):
         for each in [*groups[builds]]:
             later = [
-                it for it in groups if it > builds and any(continues(x, each) for x in groups[it])
+                it
+                for it in groups
+                if it > builds and any(record.continues(x, each) for x in groups[it])
             ]
             if later:
                 groups[builds].remove(each)
@@ -303,7 +295,7 @@ def merged_record(records: Sequence[SessionRecord], rank: Rank = same_rank) -> S
         records[0],
         pieces=tuple(_joined(pieces)),
         failures=failures,
-        stop_reason=max(reasons, key=REASONS.index, default=ACTIONS),
+        stop_reason=max(reasons, key=record.REASONS.index, default=record.ACTIONS),
         beyond=tuple(
             each
             for each in beyond
@@ -377,4 +369,4 @@ def _joined_piece(pieces: Sequence[Piece]) -> Piece:
     lost = tuple(sorted(chain.from_iterable(each.lost for each in pieces)))
     chunks = _range_of(pieces)
     assert chunks is not None
-    return piece_of(chunks, lost, totals)
+    return record.piece_of(chunks, lost, totals)

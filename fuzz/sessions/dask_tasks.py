@@ -30,16 +30,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol.target import contract_of
 from fuzz.sessions import worker
 from fuzz.sessions.plan import Plan, SessionTotals
-from fuzz.sessions.worker import (
-    CUT,
-    CanaryResult,
-    Candidates,
-    Message,
-    Reduced,
-    Search,
-    Searched,
-    Task,
-)
+from fuzz.sessions.worker import Message, Task
 from fuzz.targets import make_target
 from fuzz.version import versions_for
 
@@ -89,8 +80,10 @@ class TaskProcess:
             if not self._connection.poll(SILENCE_SECONDS):
                 raise EOFError(f"silent for {SILENCE_SECONDS:.0f} s")
             message = self._connection.recv()
-            is_progress = isinstance(message, SessionTotals | Candidates)
-            if isinstance(message, Searched | Reduced | CanaryResult | Exception):
+            is_progress = isinstance(message, SessionTotals | worker.Candidates)
+            if isinstance(
+                message, worker.Searched | worker.Reduced | worker.CanaryResult | Exception
+            ):
                 return [*answers, message]
             if not is_progress or time.monotonic() > reported_at + PROGRESS_SECONDS:
                 report(len(answers), message)
@@ -101,7 +94,7 @@ class TaskProcess:
     def cut(self, kind: type[Task]) -> None:
         with self._lock, suppress(OSError):
             if isinstance(self._task, kind):
-                self._connection.send(CUT)
+                self._connection.send(worker.CUT)
 
     def end(self) -> None:
         """End the process, and the programs that it started."""
@@ -148,8 +141,8 @@ def run_task(plan: Plan, task: Task, report: Report = lambda _, __: None) -> lis
     """Run a task; returns its answers. Raises EOFError or OSError if it is lost."""
     if plan.token in _over:
         raise EOFError("its session is over")
-    if isinstance(task, Search) and plan.token in _cut:
-        return [Searched(SessionTotals(), is_whole=False)]
+    if isinstance(task, worker.Search) and plan.token in _cut:
+        return [worker.Searched(SessionTotals(), is_whole=False)]
     here = threading.get_ident()
     process = _processes.get(here)
     if process is None or process.token != plan.token or process.process.poll() is not None:
@@ -170,7 +163,7 @@ def _end_process(thread: int) -> None:
 
 def cut_tasks(token: str, kind: type[Task]) -> None:
     """Cut off a session's tasks of a kind. It starts no more searches after that."""
-    if kind is Search:
+    if kind is worker.Search:
         _cut.add(token)
     for process in tuple(_processes.values()):
         if process.token == token:

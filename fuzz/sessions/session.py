@@ -24,18 +24,7 @@ from fuzz.sessions.cases import Cases
 from fuzz.sessions.local_worker import LocalWorker
 from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
 from fuzz.sessions.pool import Lost, StartWorker, Worker, WorkerPool
-from fuzz.sessions.record import (
-    ACTIONS,
-    BEYOND,
-    FAILURES,
-    INTERRUPTED,
-    TIME,
-    WORKERS_DIED,
-    Point,
-    Reason,
-    SessionRecord,
-    Timing,
-)
+from fuzz.sessions.record import BEYOND, Point, Reason, SessionRecord, Timing
 from fuzz.sessions.session_events import Event, FailureReported, Finished, Listener, Progress
 from fuzz.sessions.worker import Canary, CanaryResult, Reduced, Reduction, Search, Searched, Task
 from fuzz.signals import not_ignored
@@ -92,7 +81,7 @@ class Session:
                 self._take_messages()
                 if self._cases.settle() and time.monotonic() - self._recorded > RECORD_SECONDS:
                     with suppress(BadInputError, OSError):  # The end reports it if it persists.
-                        self._write(self._record(INTERRUPTED))
+                        self._write(self._record(record.INTERRUPTED))
                 self._report_progress()
                 self._stop_reason = self._why_to_stop(interrupted.is_set())
             self._wind_up(interrupted)
@@ -101,20 +90,20 @@ class Session:
     def _why_to_stop(self, is_interrupted: bool) -> Reason | None:
         cases, pool = self._cases, self._pool
         if is_interrupted:
-            return INTERRUPTED
+            return record.INTERRUPTED
         known = self._plan.known
         certain = sum(
             each.is_certain and each.failure.identity not in known for each in cases.saved
         )
         has_enough = certain >= (self._plan.failures_max or UNLIMITED)
         if has_enough or (cases.first is not None and not self._is_busy):
-            return FAILURES
+            return record.FAILURES
         if pool.is_broken:
-            return WORKERS_DIED
+            return record.WORKERS_DIED
         if time.monotonic() > self._deadline:
-            return TIME
+            return record.TIME
         is_idle = not cases.to_reduce and not pool.tasks
-        return ACTIONS if is_idle and cases.settled == len(cases.share) else None
+        return record.ACTIONS if is_idle and cases.settled == len(cases.share) else None
 
     def _next_task(self, worker: Worker) -> Task | None:
         """The next task. Reductions come before chunks, since a chunk may wait for one."""
@@ -175,7 +164,7 @@ class Session:
         self._cut()
         while self._is_busy:
             if interrupted.is_set() and not self._is_hurried:
-                self._stop_reason = INTERRUPTED
+                self._stop_reason = record.INTERRUPTED
                 self._cut()
             if time.monotonic() > self._stop_at:
                 for worker in self._pool.kill(only_searches=not self._is_hurried):
@@ -203,7 +192,7 @@ class Session:
     @property
     def _is_hurried(self) -> bool:
         """Whether the session ends without waiting for its reductions."""
-        return self._stop_reason in {INTERRUPTED, FAILURES, WORKERS_DIED}
+        return self._stop_reason in {record.INTERRUPTED, record.FAILURES, record.WORKERS_DIED}
 
     def _cut(self) -> None:
         self._stop_at = time.monotonic() + STOP_SECONDS
@@ -216,7 +205,9 @@ class Session:
         assert self._stop_reason is not None
         cases, problem = self._cases, self._pool.problem
         # With -x the failure belongs to the result, although its chunk was cut off.
-        cases.publish_rest(None if self._stop_reason == FAILURES else self._plan.corpus / BEYOND)
+        cases.publish_rest(
+            None if self._stop_reason == record.FAILURES else self._plan.corpus / BEYOND
+        )
         for saved in self._not_found_again:
             self._report(FailureReported(self._plan, saved))
         failures = (*cases.saved, *self._not_found_again)

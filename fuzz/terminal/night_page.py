@@ -21,8 +21,7 @@ from markupsafe import Markup
 
 from fuzz.failures.corpus import COMPLAINT_SUFFIX
 from fuzz.files import write_text, writing
-from fuzz.nights.failure_history import NightDone
-from fuzz.nights.material import HuntedBugs, Material
+from fuzz.nights.material import Material
 from fuzz.nights.night import COUNTED, Night, NightCause, NightFailure, reached_in, target_name
 from fuzz.plain import LINE_MAX, counted, is_url, path_argument, plain, shell_words
 from fuzz.problems import BadInputError
@@ -40,8 +39,6 @@ ACTIONS_MAX = 30
 """How many actions of a failure are shown, the last ones."""
 EXPLAINED_MAX = 50
 """How many causes are explained step by step, the first ones: each page has 34 kB."""
-RAREST = 10
-MOST, ALSO = "●", "○"
 
 
 def write_night(night: Night, material: Material, output: Path, build: NightBuild) -> None:
@@ -155,13 +152,13 @@ def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -
         causes=causes,
         problems=[*problems_of(night)],
         counted=COUNTED,
-        nights=[*map(_trend, night.nights)],
+        nights=night.nights,
         plots=[(what, Markup(svg)) for what, svg in draw_plots(night.timing)],  # noqa: S704 - ours
         quiet=_duration(night.quiet_seconds),
         wrong_actions=_wrong_actions(night.wrong_actions()),
-        probes=[_reached(target, counts) for target, counts in sorted(night.probes().items())],
+        probes=sorted(night.probes().items()),
         lost=[*_lost(night)],
-        hunts=[_matrix(hunted) for hunted in night.hunts],
+        hunts=night.hunts,
         sessions=[*_sessions(night)],
         version=night.gcfuzz,
         data=f"{name}.json",
@@ -173,6 +170,8 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, finalize=_one_line, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters |= {"counted": counted, "figure": "{:,}".format, "how": _how}
+    environment.filters |= {"name": _name_of, "stopped": STOPPED.__getitem__}
     template = (files("fuzz.terminal") / "night_page.html").read_text(encoding="utf-8")
     return environment.from_string(template)
 
@@ -204,12 +203,6 @@ def _glance(night: Night) -> Iterator[tuple[str, str]]:
     yield "actions", f"{night.actions:,}"
 
 
-def _trend(night: NightDone) -> tuple[str, list[str], list[str]]:
-    """A night, its numbers of causes, and what its sessions did."""
-    causes = [f"{getattr(night, each):,}" for each in COUNTED]
-    return night.at[:16].replace("T", " "), causes, [f"{night.actions:,}", f"{night.probes:,}"]
-
-
 def _duration(seconds: float) -> str:
     unit, size = unit_of(seconds)
     return f"{seconds / size:,.0f} {unit}"
@@ -236,71 +229,14 @@ def _wrong_actions(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     return {"columns": oracles, "rows": rows}
 
 
-def _reached(target: str, counts: Mapping[str, int]) -> dict[str, Any]:
-    """The probes of a target."""
-    reached = sorted((times, name) for name, times in counts.items() if times)
-    return {
-        "name": target,
-        "all": len(counts),
-        "reached": len(reached),
-        "missing": [name for name, times in counts.items() if not times],
-        "rarest": [(name, f"{times:,}") for times, name in reached[:RAREST]],
-    }
-
-
-def _matrix(hunted: HuntedBugs) -> dict[str, Any]:
-    """Which oracle catches which known bug."""
-    oracles = sorted({oracle for bug in hunted.bugs for oracle in bug.oracles})
-    rows = [
-        {
-            "id": bug.id,
-            "found": bug.found,
-            "oracles": ", ".join(bug.oracles) or "none",
-            "marks": [_mark(oracle, bug.oracles) for oracle in oracles],
-            "median": "-" if bug.actions_median is None else f"{bug.actions_median:,.0f}",
-            "worst": "-" if bug.actions_worst is None else f"{bug.actions_worst:,}",
-        }
-        for bug in hunted.bugs
-    ]
-    found = sum(bug.found for bug in hunted.bugs)
-    return {
-        "engine": hunted.engine,
-        "columns": oracles,
-        "rows": rows,
-        "found": f"{found} of {counted(len(rows), 'bug')} found with every one of "
-        f"{counted(hunted.seeds, 'seed')}",
-    }
-
-
-def _mark(oracle: str, caught_by: Sequence[str]) -> str:
-    """Whether an oracle caught a bug; the first of `caught_by` did so most often."""
-    if oracle not in caught_by:
-        return ""
-    return MOST if oracle == caught_by[0] else ALSO
-
-
-def _sessions(night: Night) -> Iterator[dict[str, Any]]:
-    """The sessions of each plan, and the timing of each session with the look of its lines."""
+def _sessions(
+    night: Night,
+) -> Iterator[tuple[SessionRecord, bool, list[tuple[Timing, tuple[str, str]]]]]:
+    """The sessions of each plan, whether each ended well, and the look of its lines."""
     looks = map(look_of, count())
     for session in night.sessions:
-        totals = session.totals
-        did = ", ".join(
-            [
-                counted(totals.traces, "trace"),
-                counted(totals.actions, "action"),
-                counted(totals.samples, "sample"),
-                counted(len(session.failures), "failure"),
-            ]
-        )
-        yield {
-            "did": f"{_name_of(session)}: {did};",
-            "ended": STOPPED[session.stop_reason],
-            "class": "" if session.stop_reason in {TIME, ACTIONS, FAILURES} else "wrong",
-            "timing": [
-                {"how": _how(timing), "colour": colour, "style": style}
-                for timing, (colour, style) in zip(session.timing, looks, strict=False)
-            ],
-        }
+        is_well = session.stop_reason in {TIME, ACTIONS, FAILURES}
+        yield session, is_well, [*zip(session.timing, looks, strict=False)]
 
 
 def _how(timing: Timing) -> str:

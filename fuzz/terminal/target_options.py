@@ -405,28 +405,3 @@ def _arguments_in(program: str | None) -> tuple[str, ...]:
     if not arguments:
         raise BadInputError("--command is empty; name a program")
     return arguments
-
-
-before_option = click.option(
-    "--before",
-    metavar="OLD",
-    help="Run the same traces on two versions of the --target, each the value of its option "
-    "(--command, --library, --java, ...); or, without --target, on two targets.",
-)
-after_option = click.option(
-    "--after", metavar="NEW", help="The other version: only its failures are reported."
-)
-
-fail_on_weaker_option = click.option(
-    "--fail-on",
-    type=click.Choice(["weaker"]),
-    help="Exit with 1 also if the contract of NEW promises, observes or carries out less.",
-)
-
-without_option = click.option(
-    "--without",
-    metavar="ACTION",
-    multiple=True,
-    type=OneOf("fuzz.protocol.actions", "ACTIONS", "`gcfuzz help protocol`"),
-    help="Leave out an action, so that a known failure does not hide others.",
-)

@@ -9,17 +9,10 @@ from __future__ import annotations
 import click
 
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError, notes_of
+from fuzz.terminal import exit_codes
 from fuzz.terminal.commands import catalogue, nights, profile, run, traces
 from fuzz.terminal.commands.group import cli
-from fuzz.terminal.exit_codes import (
-    BAD_INPUT,
-    CLEAN,
-    HARNESS_BUG,
-    INCONCLUSIVE,
-    complain,
-    complain_at_length,
-    unexpected,
-)
+from fuzz.terminal.exit_codes import complain, complain_at_length, unexpected
 from fuzz.terminal.standard_streams import lost_output
 
 COMMANDS = catalogue, nights, profile, run, traces
@@ -32,23 +25,25 @@ def run_command_line(arguments: list[str]) -> int:
         code = cli.main(arguments, prog_name="gcfuzz", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as help_page:
         click.echo(help_page.format_message())
-        code = BAD_INPUT
+        code = exit_codes.BAD_INPUT
     except click.ClickException as problem:
-        code = complain(problem.format_message(), BAD_INPUT)
+        code = complain(problem.format_message(), exit_codes.BAD_INPUT)
     except BadInputError as problem:
         for note in notes_of(problem):
             complain_at_length(note)
-        code = complain(str(problem), BAD_INPUT)
+        code = complain(str(problem), exit_codes.BAD_INPUT)
     except HarnessError as problem:
         code = complain_at_length(f"gcfuzz: {problem.what} is broken: {problem}")
     except InterruptedWorkError as problem:
-        code = complain(f"interrupted; {problem}", INCONCLUSIVE)
+        code = complain(f"interrupted; {problem}", exit_codes.INCONCLUSIVE)
     except (click.Abort, KeyboardInterrupt):
-        code = complain("interrupted", INCONCLUSIVE)
+        code = complain("interrupted", exit_codes.INCONCLUSIVE)
     except Exception as problem:  # noqa: BLE001 - all others
         code = unexpected(problem)
-    code = code if isinstance(code, int) else CLEAN
+    code = code if isinstance(code, int) else exit_codes.CLEAN
     why = lost_output()
-    if why is not None and code != HARNESS_BUG:
-        return complain(f"standard output: {why}; the command went on without it", BAD_INPUT)
+    if why is not None and code != exit_codes.HARNESS_BUG:
+        return complain(
+            f"standard output: {why}; the command went on without it", exit_codes.BAD_INPUT
+        )
     return code

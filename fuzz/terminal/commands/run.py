@@ -22,16 +22,13 @@ from fuzz.terminal.commands.group import (
 from fuzz.terminal.exit_codes import CLEAN, INCONCLUSIVE, MISMATCH, UNFINISHED_MISMATCH
 from fuzz.terminal.screen import Screen
 from fuzz.terminal.target_options import (
+    OneOf,
     TargetChoice,
-    after_option,
-    before_option,
     chunk_range,
     duration_option,
-    fail_on_weaker_option,
     options_of_session,
     part,
     target_options,
-    without_option,
 )
 from fuzz.version import HYPOTHESIS, other_hypothesis
 
@@ -50,9 +47,18 @@ CHUNK_ACTIONS_MAX = 1_000_000
 
 @cli.command()
 @target_options
-@before_option
-@after_option
-@fail_on_weaker_option
+@click.option(
+    "--before",
+    metavar="OLD",
+    help="Run the same traces on two versions of the --target, each the value of its option "
+    "(--command, --library, --java, ...); or, without --target, on two targets.",
+)
+@click.option("--after", metavar="NEW", help="The other version: only its failures are reported.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["weaker"]),
+    help="Exit with 1 also if the contract of NEW promises, observes or carries out less.",
+)
 @engine_option
 @click.option("--seed", type=click.IntRange(min=0), help="The seed; drawn and printed if left out.")
 @workers_option(default=1, show_default=True, help="Number of processes.")
@@ -120,7 +126,13 @@ CHUNK_ACTIONS_MAX = 1_000_000
     multiple=True,
     help="A cause or a failure in the corpus's history that this session takes as muted.",
 )
-@without_option
+@click.option(
+    "--without",
+    metavar="ACTION",
+    multiple=True,
+    type=OneOf("fuzz.protocol.actions", "ACTIONS", "`gcfuzz help protocol`"),
+    help="Leave out an action, so that a known failure does not hide others.",
+)
 def run(  # noqa: PLR0913 - the options of the command
     choice: TargetChoice,
     summary: Path | None,
