@@ -326,16 +326,11 @@ def _observable(before: Run, after: Run) -> Iterator[Failure]:
 
 
 def _by_chance(before: Run, after: Run) -> Iterator[str]:
-    """The fields in which chance may decide, on one of the targets."""
+    """The fields in which one of the targets may answer differently in its next run."""
+    is_born = any(isinstance(action, BeginThread) for action in after.actions)
     for contract in (before.contract, after.contract):
-        yield from _left_to_chance(contract, after.actions)
-
-
-def _left_to_chance(contract: Contract, actions: Sequence[Action]) -> Iterator[str]:
-    """The fields in which the same target may answer differently in the next run."""
-    yield from unpromised(contract)
-    is_born = any(isinstance(action, BeginThread) for action in actions)
-    yield from contract.sampling.counting.left_to_chance(is_born)
+        yield from unpromised(contract)
+        yield from contract.sampling.counting.left_to_chance(is_born)
 
 
 def contract_changes(before: Contract, after: Contract) -> Iterator[str]:

@@ -8,6 +8,7 @@ pass although it is worse. Invariants: equal contracts are not weaker; each key 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -18,12 +19,9 @@ Judged = Callable[[Any, Any], bool]
 """Whether the second value promises less than the first."""
 
 
-def _falls(then: float, now: float) -> bool:
-    return now < then
-
-
-def _rises(then: float, now: float) -> bool:
-    return now > then
+_falls: Judged = operator.gt
+_rises: Judged = operator.lt
+"""For numbers: the second one is smaller, or larger, than the first."""
 
 
 def _loses(then: Collection[object], now: Collection[object]) -> bool:
@@ -122,8 +120,15 @@ def why_weaker(before: Contract, after: Contract) -> str:
 
     It compares the contracts of the default configuration.
     """
-    weaker = [key for key in IS_WEAKER if _is_weaker(key, before, after)]
-    lines = [_listed(key, before, after) for key in weaker if key in LISTED]
+    weaker, lines = [], []
+    for key, judged in IS_WEAKER.items():
+        then, now = _value(key, before), _value(key, after)
+        if MISSING in (then, now) or not judged(then, now):
+            continue
+        weaker.append(key)
+        if key in LISTED:
+            lost = (each for each in then if each not in now)
+            lines.append(f"no longer {LISTED[key]} {', '.join(lost)}")
     for change in contract_changes(before, after):
         place = change.split()[0]
         if any(place == key or place.startswith(f"{key}.") for key in weaker if key not in LISTED):
@@ -131,18 +136,8 @@ def why_weaker(before: Contract, after: Contract) -> str:
     return "; ".join(lines)
 
 
-def _is_weaker(key: str, before: Contract, after: Contract) -> bool:
-    then, now = _value(key, before), _value(key, after)
-    return MISSING not in (then, now) and IS_WEAKER[key](then, now)
-
-
 def _value(key: str, contract: Contract) -> Any:  # noqa: ANN401 - of any key
     value: Any = contract
     for name in key.split("."):
         value = MISSING if value is None else getattr(value, name)
     return value
-
-
-def _listed(key: str, before: Contract, after: Contract) -> str:
-    lost = (each for each in getattr(before, key) if each not in getattr(after, key))
-    return f"no longer {LISTED[key]} {', '.join(lost)}"

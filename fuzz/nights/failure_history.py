@@ -297,7 +297,9 @@ class Life:
     @property
     def is_flaky(self) -> bool:
         """Whether its runs differ, as a night saw or a person set."""
-        return self.state == FLAKY or _is_mixed(self.runs)
+        runs = self.runs
+        is_mixed = len({failed == count for failed, count in runs}) > 1
+        return self.state == FLAKY or is_mixed or any(0 < failed < count for failed, count in runs)
 
     def mute(self, today: date) -> Mute | None:
         """Whether and why it is muted."""
@@ -334,12 +336,6 @@ def described(life: Life) -> str:
     identity = " / ".join(known.saved.failure.identity)
     words = [life.id, state, known.target, known.name, life.issue, identity]
     return " ".join(filter(None, words))
-
-
-def _is_mixed(runs: Sequence[tuple[int, int]]) -> bool:
-    return len({failed == count for failed, count in runs}) > 1 or any(
-        0 < failed < count for failed, count in runs
-    )
 
 
 @attrs.frozen

@@ -66,15 +66,12 @@ class Material:
         if saved.path is None:
             return None
         if saved.path not in self._traces:
-            self._traces[saved.path] = self._find_trace(saved.path)
+            self._traces[saved.path] = None
+            try:
+                self._traces[saved.path] = find_trace(self.corpora, saved.path)
+            except BadInputError as problem:
+                self.left_out.append(str(problem))
         return self._traces[saved.path]
-
-    def _find_trace(self, name: Path) -> tuple[Path, Trace] | None:
-        try:
-            return find_trace(self.corpora, name)
-        except BadInputError as problem:
-            self.left_out.append(str(problem))
-            return None
 
     def rank(self, saved: SavedFailure) -> int:
         """How bad the file of a failure's trace is: 0 if it can be read."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
@@ -76,11 +76,8 @@ class Replayed:
     """Why there was none."""
 
 
-class Replay(Protocol):
-    """Replays a trace on tonight's build."""
-
-    def __call__(self, known: KnownFailure, trace: Trace, path: Path) -> Replayed:
-        """Run it RUNS times."""
+Replay = Callable[[KnownFailure, Trace, Path], Replayed]
+"""Runs the trace of a failure, from that file, RUNS times on tonight's build."""
 
 
 @attrs.frozen
@@ -545,9 +542,11 @@ def _judged(
             replayed = Replayed(problem="it is what a change did, and not a failure")
         else:
             replayed = replay(known, trace, path)
+    actions = traced[1].actions if traced is not None else ()
+    needed = {NAMES[type(action)] for action in actions}
     is_looked_for = any(
         (session.plan.target, session.plan.name) == (known.target, known.name)
-        and (traced is None or _can_draw(session.plan, traced[1]))
+        and needed.isdisjoint(session.plan.without)
         for session in tonight
     )
     shown = attrs.evolve(
@@ -571,10 +570,6 @@ def _judged(
         life.state is None  # Later nights are no news.
         and any(replay(known, each, Path(page)).failed for page, each in findings.items()),
     )
-
-
-def _can_draw(plan: PlanKey, trace: Trace) -> bool:
-    return not {NAMES[type(action)] for action in trace.actions} & {*plan.without}
 
 
 def _counts(causes: Iterable[NightCause]) -> Counter[str]:

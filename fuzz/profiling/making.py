@@ -12,12 +12,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fuzz.files import reading, writing
+from fuzz.files import reading, replacing, writing
 from fuzz.plain import path_argument, shell_words
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError
 from fuzz.profiling import profile_report
 from fuzz.profiling.choice import Profiled
-from fuzz.profiling.outputs import check_exports, export, recording_place
+from fuzz.profiling.outputs import check_exports, format_of, recording_place
 from fuzz.profiling.programs import Stopped
 from gcmodel.memory.errors import RecordingError
 from gcmodel.profiling import recording
@@ -50,7 +50,6 @@ def make_profile(
                 console, profile, cost, path.stat().st_size, is_whole=is_whole
             )
             _export(profile, outputs, console)
-    profile_report.print_written(console, outputs)
     return is_whole
 
 
@@ -63,7 +62,6 @@ def export_recording(
     profile_before = None if before is None else _read(before, console)
     profile_report.print_profile(console, profile, profile_before)
     _export(profile, outputs, console)
-    profile_report.print_written(console, outputs)
 
 
 def _read(path: Path, console: Console) -> Profile:
@@ -75,8 +73,14 @@ def _read(path: Path, console: Console) -> Profile:
 
 
 def _export(profile: Profile, outputs: Sequence[Path], console: Console) -> None:
+    """Write the files except the recording, which is there. Raises BadInputError."""
     with console.status("writing the files"):
-        export(profile, outputs)
+        for path in outputs:
+            write = format_of(path).write
+            if write is not None:
+                with writing(path), replacing(path) as partial:
+                    write(profile, partial)
+    profile_report.print_written(console, outputs)
 
 
 def _record(profiled: Profiled, cost: Cost, path: Path, max_bytes: int, listener: Listener) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import attrs
 
-from fuzz.files import check_writable, reading, replacing, writing
+from fuzz.files import check_writable, reading, writing
 from fuzz.problems import BadInputError
 from gcmodel.profiling import firefox, pprof, recording, text_formats
 from gcmodel.profiling.profile import Profile
@@ -118,15 +118,6 @@ def _create(path: Path) -> None:
                 f"{path}: exists already, and the recording would replace it; if a profile was "
                 "killed, export it; if one still runs, wait; if not, move it away"
             ) from None
-
-
-def export(profile: Profile, paths: Sequence[Path]) -> None:
-    """Write the files except the recording. Raises BadInputError."""
-    for path in paths:
-        write = format_of(path).write
-        if write is not None:
-            with writing(path), replacing(path) as partial:
-                write(profile, partial)
 
 
 def _recordings_among(paths: Sequence[Path]) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Self
@@ -120,22 +121,18 @@ def _print_heading(console: Console, profile: Profile) -> None:
     console.print(header.program, style="bold", end="", soft_wrap=True)
     samples = counted(profile.hits, "sample")
     collections = counted(len(profile.minor_collections), "minor collection")
-    console.print(f": {samples}, {_distances(profile)} bytes apart; {collections}", soft_wrap=True)
+    how = "at random, on average" if header.is_random else "exactly"
+    # A program may change the period.
+    periods = {sample.period_bytes for sample in profile.samples} or {header.period_bytes}
+    first, last = min(periods), max(periods)
+    apart = f"{first:,}" if first == last else f"{first:,} to {last:,}"
+    console.print(f": {samples}, {how} {apart} bytes apart; {collections}", soft_wrap=True)
     if header.time_period_us is not None:
         console.print(f"{counted(len(profile.time_samples), 'sample')} by time")
     if not profile.is_complete:
         console.print(
             "the recording ends early: it was interrupted, killed or full", style="yellow"
         )
-
-
-def _distances(profile: Profile) -> str:
-    """The distances between samples; a program may change the period."""
-    header = profile.header
-    how = "at random, on average" if header.is_random else "exactly"
-    periods = {sample.period_bytes for sample in profile.samples} or {header.period_bytes}
-    first, last = min(periods), max(periods)
-    return f"{how} {first:,}" if first == last else f"{how} {first:,} to {last:,}"
 
 
 def _print_figures(console: Console, profile: Profile) -> None:
@@ -215,12 +212,11 @@ def _print_table(
     console.print(table)
 
 
+_bytes = partial(decimal, precision=2)
+
+
 def _signed_bytes(figure: int) -> str:
     return ("-" if figure < 0 else "+") + _bytes(abs(figure))
-
-
-def _bytes(figure: int) -> str:
-    return decimal(figure, precision=2)
 
 
 def print_written(console: Console, paths: Sequence[Path]) -> None:

@@ -306,8 +306,10 @@ class Cases:
         start = self.share.index(state.chunk.index)
         if not state.is_plain:
             return
-        before, after = self._joined.get(start), self._chunks.get(self._index(start + state.count))
-        self._joined[start + state.count] = state
+        stop = start + state.count
+        before = self._joined.get(start)
+        after = self._chunks.get(self.share[stop]) if stop < len(self.share) else None
+        self._joined[stop] = state
         if after is not None and after.is_plain and self._are_alike(state, after):
             self._append(state, after)
         if before is not None and self._are_alike(before, state):
@@ -325,9 +327,6 @@ class Cases:
         state.count += other.count
         del self._joined[middle], self._chunks[other.chunk.index]
         self._joined[middle + other.count] = state
-
-    def _index(self, place: int) -> int:
-        return self.share[place] if place < len(self.share) else UNLIMITED
 
     def decide_rest(self) -> None:
         """Decide the failures in chunks that are not whole, or after such a chunk."""

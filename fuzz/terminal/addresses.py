@@ -104,9 +104,10 @@ class LocalCopy:
 
     def before(self, listener: Listener) -> Listener:
         """A listener that uploads, and passes a failure on when it is at the address."""
-        held: deque[tuple[float, Event]] = deque()
+        held: deque[tuple[float, Event, set[Path]]] = deque()
 
         def listen(event: Event) -> None:
+            from fuzz.failures.corpus import COMPLAINT_SUFFIX
             from fuzz.sessions.record import INTERRUPTED
             from fuzz.sessions.session_events import FailureReported, Finished
 
@@ -115,8 +116,10 @@ class LocalCopy:
                 self._last_upload = now
                 self._add(self.folder.glob("sessions/*.json"))
             if isinstance(event, FailureReported) and event.saved.path is not None:
-                self._add(_with_complaint(event.saved.path))
-                held.append((now, event))
+                path = event.saved.path
+                files = path, path.with_suffix(COMPLAINT_SUFFIX)
+                self._add(files)
+                held.append((now, event, {*files}))
                 return
             if isinstance(event, Finished):
                 if event.stop_reason == INTERRUPTED:
@@ -125,20 +128,13 @@ class LocalCopy:
                 self._uploader.wait(self._end_by)
             while held and (
                 isinstance(event, Finished)
-                or self._is_there(held[0][1])
+                or not self._uploader.missing & held[0][2]
                 or now - held[0][0] > HELD_SECONDS
             ):
                 listener(held.popleft()[1])
             listener(event)
 
         return listen
-
-    def _is_there(self, event: Event) -> bool:
-        from fuzz.sessions.session_events import FailureReported
-
-        assert isinstance(event, FailureReported)
-        assert event.saved.path is not None
-        return not self._uploader.missing & {*_with_complaint(event.saved.path)}
 
     def _add(self, paths: Iterable[Path]) -> None:
         self._uploader.add(path for path in paths if path.is_file())
@@ -198,12 +194,6 @@ class LocalCopy:
         shutil.rmtree(self.folder)
 
 
-def _with_complaint(path: Path) -> tuple[Path, Path]:
-    from fuzz.failures.corpus import COMPLAINT_SUFFIX
-
-    return path, path.with_suffix(COMPLAINT_SUFFIX)
-
-
 class Uploader:
     """Uploads files one after another in a thread, each until that succeeds."""
 
@@ -243,7 +233,11 @@ class Uploader:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._waiting))
                 path = next(iter(self._waiting))
-            problem = self._try(path)
+            problem = None
+            try:
+                _answer(functools.partial(self._put, path))
+            except Exception as raised:  # noqa: BLE001 - each kind of address has its own
+                problem = raised
             with self._changed:
                 self.problem = problem
                 del self._waiting[path]
@@ -255,14 +249,6 @@ class Uploader:
             else:
                 time.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, RETRY_SECONDS_MAX)
-
-    def _try(self, path: Path) -> Exception | None:
-        """Upload a file; returns why that failed."""
-        try:
-            _answer(functools.partial(self._put, path))
-        except Exception as problem:  # noqa: BLE001 - each kind of address has its own exceptions
-            return problem
-        return None
 
 
 T = TypeVar("T")

@@ -155,7 +155,7 @@ def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -
         nights=night.nights,
         plots=[(what, Markup(svg)) for what, svg in draw_plots(night.timing)],  # noqa: S704 - ours
         quiet=_duration(night.quiet_seconds),
-        wrong_actions=_wrong_actions(night.wrong_actions()),
+        wrong_actions=night.wrong_actions(),
         probes=sorted(night.probes().items()),
         lost=[*_lost(night)],
         hunts=night.hunts,
@@ -219,14 +219,6 @@ def _name_of(session: SessionRecord) -> str:
     plan = session.plan
     target = " ".join(filter(None, [target_name(plan), shell_words(plan.options)]))
     return f"{target}, {plan.engine} engine, seed {plan.seed}"
-
-
-def _wrong_actions(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """A row for each action with a first wrong answer, a column for each oracle."""
-    oracles = sorted(counts)
-    actions = sorted({action for of_oracle in counts.values() for action in of_oracle})
-    rows = [(action, [counts[oracle].get(action, 0) for oracle in oracles]) for action in actions]
-    return {"columns": oracles, "rows": rows}
 
 
 def _sessions(

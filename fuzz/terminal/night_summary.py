@@ -99,7 +99,9 @@ def markdown(night: Night) -> str:
     for cause in causes[:LINES_MAX]:
         failure = " / ".join(cause.first.saved.failure.identity)
         more = f" +{len(cause.failures) - 1}" if len(cause.failures) > 1 else ""
-        state = " ".join(filter(None, [_code(status_of(cause)), _link(cause.issue)]))
+        state = _code(status_of(cause))
+        if cause.issue:
+            state += f" <{cause.issue}>" if is_url(cause.issue) else f" {_code(cause.issue)}"
         cells = _code(cause.id), state, _code(failure) + more, _code(cause.target)
         lines.append(f"| {' | '.join(cells)} | {cause.first.saved.length:,} |")
     if len(causes) > LINES_MAX:
@@ -113,12 +115,6 @@ def markdown(night: Night) -> str:
 def _code(text: str) -> str:
     """Text as code in a cell of a table."""
     return f"`{plain(text, TEXT_MAX).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
-
-
-def _link(issue: str) -> str:
-    if is_url(issue):
-        return f"<{issue}>"
-    return _code(issue) if issue else ""
 
 
 def junit(night: Night) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuzz.failure import Failure
@@ -15,6 +15,7 @@ from fuzz.protocol.target import contract_of
 from fuzz.replay import replay, tries_for
 from fuzz.targets import make_target
 from fuzz.terminal import report
+from fuzz.terminal.exit_codes import BAD_INPUT, complain
 from fuzz.terminal.screen import Screen
 from fuzz.terminal.target_options import TargetChoice
 from fuzz.version import other_hypothesis
@@ -23,9 +24,8 @@ from fuzz.version import other_hypothesis
 class Replays:
     """Replays on the target that each trace names, or on another."""
 
-    def __init__(self, choice: TargetChoice, complain: Callable[[str], object]) -> None:
-        """`complain` takes a line about each trace that cannot be replayed."""
-        self._choice, self._complain = choice, complain
+    def __init__(self, choice: TargetChoice) -> None:
+        self._choice = choice
         self._drawn_with: set[str | None] = set()
         self.unsure: list[Path] = []
         """The traces that passed, and may fail in another replay."""
@@ -33,7 +33,10 @@ class Replays:
     def of(
         self, places: Sequence[Path]
     ) -> Iterator[tuple[Path, Failure | BadInputError | None, Sequence[str]]]:
-        """Replay all traces; yields each with its result and the command that repeats it."""
+        """Replay all traces; yields each with its result and the command that repeats it.
+
+        A trace that cannot be replayed costs a line on standard error.
+        """
         choice, paths = self._choice, [path for each in places for path in _unmuted_traces_in(each)]
         make = functools.cache(make_target)  # One process serves many traces.
         if choice.name is not None:  # A problem of the target would be one for each trace.
@@ -52,7 +55,7 @@ class Replays:
                 yield path, failure, command
             except BadInputError as problem:
                 place = "" if str(problem).startswith(str(path)) else f"{path}:1: "
-                self._complain(f"{place}{problem}")
+                complain(f"{place}{problem}", BAD_INPUT)
                 yield path, problem, command
 
     def notes(self) -> Iterator[str]:

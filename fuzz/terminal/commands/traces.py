@@ -11,7 +11,7 @@ import click
 from fuzz.plain import counted, path_argument, shell_words
 from fuzz.problems import BadInputError
 from fuzz.terminal.commands.group import FILE, PLACE, cli
-from fuzz.terminal.exit_codes import BAD_INPUT, CLEAN, INCONCLUSIVE, MISMATCH, complain
+from fuzz.terminal.exit_codes import BAD_INPUT, CLEAN, INCONCLUSIVE, MISMATCH
 from fuzz.terminal.screen import Screen
 from fuzz.terminal.target_options import TargetChoice, target_options
 
@@ -33,7 +33,7 @@ def replay_command(places: tuple[Path, ...], choice: TargetChoice) -> int:
     from fuzz.terminal.replays import Replays
     from fuzz.terminal.report import print_replays
 
-    replays = Replays(choice, lambda problem: complain(problem, BAD_INPUT))
+    replays = Replays(choice)
     failed, unusable = print_replays(Screen(), replays.of(places))
     for line in replays.notes():
         Screen().print(line)
