@@ -249,7 +249,7 @@ def test_dotnet_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
         feature.format("Tracing.EventSource"): True,
         feature.format("Metrics.Meter"): False,
     }
-    program = make_program(runtime, source, tmp_path, listening)
+    program = make_program(runtime, [source], tmp_path, listening)
     variables = {"DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1"}
     command = command_of(page).replace(f"dotnet run {source.name}", shlex.quote(str(program)))
     code, printed = run(reproducer_of(page), command, tmp_path, variables)

@@ -7,6 +7,7 @@ questions through pipes, and gets the samples through the diagnostics socket. St
 
 from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
 
+FIND = lazily("fuzz.targets.dotnet.find:program")
 DOTNET = Program(
     name="dotnet",
     chunk_actions=16_384,
@@ -18,14 +19,12 @@ DOTNET = Program(
             "msmcp-azure's, or the first SDK found]",
         ),
     ),
-    command=PythonDriver(__name__, lazily("fuzz.targets.dotnet.find:program")),
+    command=PythonDriver(__name__, FIND),
 )
 FINALIZERS = DOTNET.variant(
     "-finalizers",
     "finalizers, weak handles and ConditionalWeakTable of .NET 10",
-    command=PythonDriver(
-        __name__, lazily("fuzz.targets.dotnet.find:finalizers_program"), "finalizers_driver"
-    ),
+    command=PythonDriver(__name__, FIND, "finalizers_driver"),
     chunk_actions=8_192,
 )
 TARGETS = (DOTNET, DOTNET.as_documented(), FINALIZERS)

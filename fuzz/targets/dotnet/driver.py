@@ -9,7 +9,7 @@ where a thread's allocation context starts and ends.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, ClassVar, NamedTuple
 
@@ -26,7 +26,15 @@ from fuzz.targets.dotnet.contract import (
     as_documented,
     contract,
 )
-from fuzz.targets.dotnet.runtime import ENDED, Ask, MutatorAnswer, MutatorThread, Runtime, end_like
+from fuzz.targets.dotnet.runtime import (
+    ENDED,
+    Ask,
+    MutatorAnswer,
+    MutatorProcess,
+    MutatorThread,
+    Runtime,
+    end_like,
+)
 from fuzz.targets.process.driver import CarryOut, Driver
 from fuzz.targets.process.serve import serve_late
 
@@ -51,11 +59,13 @@ class DotnetDriver(Driver):
     """See LateTarget."""
 
     FATAL = ENDED
+    process: MutatorProcess
 
     def __init__(self, name: str, program: str) -> None:
         super().__init__(name)
         self._program = program
         self._runtimes: dict[int, Runtime] = {}
+        self._threads: list[MutatorThread] = []
         self._unsettled: list[Unsettled] = []
         self._has_failed = False
 
@@ -78,7 +88,7 @@ class DotnetDriver(Driver):
                 flags = [*COLLECTORS.values()][collector]
                 threads = self.settings[-1].range.maximum
                 self._runtimes[collector] = Runtime(self._program, flags, threads)
-            self.runtime = self._runtimes[collector]
+            self.process = self.runtime = self._runtimes[collector]
             self.runtime.begin(seeds)
         except ENDED:
             end_like(self.runtime.exit_code)
@@ -96,7 +106,7 @@ class DotnetDriver(Driver):
         try:
             observation = super().perform(action)
         except ENDED:
-            end_like(self.runtime.exit_code)
+            end_like(self.process.exit_code)
         self._has_failed |= observation.error is not None
         return observation
 
@@ -193,46 +203,21 @@ class DotnetDriver(Driver):
         code = self.thread.ask(Ask.HASH, root).value
         return self.identities.setdefault(code, len(self.identities) + 1)
 
-    def roots(self) -> tuple[int, ...]:
-        self.thread.ask(Ask.ROOTS)
-        return self.thread.more
-
-    def look(self, address: int) -> tuple[int, ...]:
-        """An object's kind, its number or length, and its references: the field, and the object."""
-        self.thread.ask(Ask.LOOK, address)
-        return self.thread.more
-
     def after_collection(self) -> None:
         self.observation.graph = self.graph()
 
     def graph(self) -> list[list[int]]:
         """What a walk from the roots finds."""
-        return [row for _, row in self._walk()]
+        return [row[:2] if row[0] == STRING else row for row in self.thread.walk()]
 
     def contents(self) -> list[list[int]]:
         """What `check_contents` answers. The number of a string is read from its bytes."""
-        strings = [address for address, row in self._walk() if row[0] == STRING]
+        strings = [row[2] for row in self.thread.walk() if row[0] == STRING]
         return [row_of(self._bytes_of(address)) for address in strings]
 
     def _bytes_of(self, string: int) -> bytes:
         self.thread.ask(Ask.CONTENTS, string)
         return self.thread.data
-
-    def _walk(self) -> Iterator[tuple[int, list[int]]]:
-        """Each object's address and row. Nothing allocates meanwhile, so nothing moves."""
-        rows: dict[int, int] = {}
-        for root in self.roots():
-            rows.setdefault(root, len(rows))
-        queue = list(rows)
-        for address in queue:  # It grows meanwhile.
-            kind, number, *references = self.look(address)
-            row = [kind, number]
-            for field, found in zip(references[::2], references[1::2], strict=True):
-                if found not in rows:
-                    rows[found] = len(rows)
-                    queue.append(found)
-                row += field, rows[found]
-            yield address, row
 
     CARRY_OUT: ClassVar[CarryOut] = {
         actions.AllocateNode: lambda driver, each: driver.allocate(Ask.NODE, each.number),
@@ -240,7 +225,7 @@ class DotnetDriver(Driver):
         actions.AllocateArray: lambda driver, each: driver.allocate(Ask.ARRAY, each.length),
         actions.Free: lambda driver, each: driver.thread.ask(Ask.FREE, each.root),
         actions.Read: lambda driver, each: driver.read(each.root, each.field),
-        actions.ReadNumber: lambda driver, each: driver.look(driver.roots()[each.root])[1],
+        actions.ReadNumber: lambda driver, each: driver.thread.ask(Ask.NUMBER, each.root).value,
         actions.Write: lambda driver, each: driver.write(each.root, each.field, each.value),
         actions.WriteNumber: lambda driver, each: driver.thread.ask(
             Ask.SET_NUMBER, each.root, each.number

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,8 +21,7 @@ from fuzz.targets.process.user_programs import compiled, kept_program
 WHEEL = "msmcp_azure"
 CARRIER = Path("bin", "azmcp")
 COMPILER = "mcs"
-MUTATOR = Path(__file__).with_name("mutator.cs")
-FINALIZERS = Path(__file__).with_name("finalizers.cs")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("mutator.cs", "finalizers.cs"))
 HOW_TO_INSTALL = "pip install msmcp-azure==3.0.0, and apt install mono-mcs"
 FRAMEWORK = "Microsoft.NETCore.App"
 LIBRARIES = f"shared/{FRAMEWORK}/10.*/{bundle.CORE_LIBRARY}"
@@ -33,11 +32,6 @@ HOSTS = "packs/{framework}.Host.*/{version}/runtimes/*/native/singlefilehost"
 def program(options: TargetOptions) -> tuple[Path]:
     """The mutator's program. Raises BadInputError."""
     return (made_program(options.paths.get("dotnet")),)
-
-
-def finalizers_program(options: TargetOptions) -> tuple[Path]:
-    """The program of `dotnet-finalizers`. Raises BadInputError."""
-    return (made_program(options.paths.get("dotnet"), FINALIZERS),)
 
 
 def find_carrier(dotnet: Path | None) -> tuple[Path, ...]:
@@ -75,31 +69,32 @@ def _files_of_sdk(folder: Path) -> tuple[Path, ...]:
     return found
 
 
-def made_program(dotnet: Path | None, source: Path = MUTATOR) -> Path:
-    """The program of a source, from the cache or a new one. Raises BadInputError."""
+def made_program(dotnet: Path | None) -> Path:
+    """The mutator's program, from the cache or a new one. Raises BadInputError."""
     carrier = find_carrier(dotnet)
     states = [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in carrier]
-    parts = (*states, source.read_text("utf-8"), bundle.configured(None))
+    texts = (source.read_text("utf-8") for source in SOURCES)
+    parts = (*states, *texts, bundle.configured(None))
 
     def make(folder: Path) -> Path:
         if shutil.which(COMPILER) is None:
             raise BadInputError(f"this target needs a compiler of C#: {HOW_TO_INSTALL}")
-        return make_program(bundle.runtime_of(carrier), source, folder)
+        return make_program(bundle.runtime_of(carrier), SOURCES, folder)
 
     return kept_program(parts, make)
 
 
 def make_program(
     runtime: bundle.CarriedRuntime,
-    source: Path,
+    sources: Iterable[Path],
     folder: Path,
     properties: Mapping[str, bool] | None = None,
 ) -> Path:
-    """A program of that source in that folder. Raises BadInputError."""
+    """A program of these sources in that folder. Raises BadInputError."""
     library, assembly = folder / bundle.CORE_LIBRARY, folder / bundle.ASSEMBLY
     library.write_bytes(runtime.core_library)
     words = [COMPILER, "-nostdlib", "-noconfig", "-unsafe", "-optimize+"]
-    words += [f"-reference:{library}", f"-out:{assembly}", str(source)]
+    words += [f"-reference:{library}", f"-out:{assembly}", *map(str, sources)]
     program = folder / "program"
     made = compiled(assembly, words).read_bytes()
     program.write_bytes(runtime.with_assembly(made, properties))

@@ -1,7 +1,8 @@
 // The mutator of the target `dotnet`: each of its threads carries out what comes through a pipe.
 //
 // It uses only System.Private.CoreLib, reads and writes with libc, and allocates only the requested
-// objects. A question is eight numbers, and so is an answer, which more numbers may follow.
+// objects. A question is eight numbers, and so is an answer, which more numbers may follow. The
+// questions of the target `dotnet-finalizers` are in finalizers.cs.
 using System;
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
@@ -21,13 +22,17 @@ unsafe struct Item
     fixed byte bytes[Bytes];
 }
 
-unsafe class Mutator
+unsafe partial class Mutator
 {
-    const int MessageBytes = 64, MoreNumbers = 1 << 20, RootsMax = 1 << 16;
+    public const int RootsMax = 1 << 16;
+    const int MessageBytes = 64, MoreNumbers = 1 << 24;
     const int ItemsAt = 16, NumberBytes = 8, Period = 1 << 16;
 
     static readonly object[] roots = new object[RootsMax];
     static int rootCount;
+    // The objects of the present walk.
+    static readonly object[] found = new object[RootsMax];
+    static int foundCount;
     static long* more;
     static byte* period;
 
@@ -133,11 +138,8 @@ unsafe class Mutator
             case 7: Copy(asked); break;
             case 8: answer[0] = RuntimeHelpers.GetHashCode(roots[asked[1]]); break;
             case 9: GC.Collect(); break;
-            case 10:
-                for (int root = 0; root < rootCount; root++)
-                    more[root] = AddressOf(roots[root]);
-                return answer[0] = rootCount;
-            case 11: return answer[0] = Look(asked[1]);
+            case 10: return answer[0] = Walk();
+            case 11: answer[0] = NumberOf(roots[asked[1]]); break;
             case 12: answer[0] = *(long*)asked[1]; break;
             case 13: *(long*)asked[1] = asked[2]; break;
             case 14:
@@ -145,11 +147,9 @@ unsafe class Mutator
                 answer[2] = gettid();
                 break;
             case 15: bounds = (long*)asked[1]; break;
-            case 16:
-                while (rootCount > 0)
-                    roots[--rootCount] = null;
-                break;
+            case 16: Clear(roots, ref rootCount); break;
             case 17: return answer[0] = Contents(asked[1]);
+            default: return DoWithFinalizers(asked, answer);
         }
         return 0;
     }
@@ -185,6 +185,12 @@ unsafe class Mutator
     {
         Array.Copy(roots, root + 1, roots, root, rootCount - root - 1);
         roots[--rootCount] = null;
+    }
+
+    public static void Clear(object[] objects, ref int count)
+    {
+        while (count > 0)
+            objects[--count] = null;
     }
 
     // Adds a root; returns the first root that is the same object.
@@ -224,24 +230,54 @@ unsafe class Mutator
             node.right = value;
     }
 
-    // The object's kind, its number or length, and its references: the field and the address of each.
-    static long Look(long address)
+    // The number of a node, or the length.
+    static long NumberOf(object obj)
     {
-        object obj = null;
-        *(long*)Unsafe.AsPointer(ref obj) = address;
         Node node = obj as Node;
-        object[] array = obj as object[];
-        more[0] = node != null ? 1 : array != null ? 3 : 2;
-        more[1] = node != null ? node.number : *(uint*)(address + 8);
-        long fields = node != null ? 2 : array != null ? array.Length : 0, count = 2;
-        for (long field = 0; field < fields; field++)
+        return node != null ? node.number : obj is Weak ? 0 : *(uint*)(AddressOf(obj) + 8);
+    }
+
+    // The rows of a walk from the roots: how many numbers, kind, number or length, and the
+    // references, each its field and row. A string has its address instead.
+    static long Walk()
+    {
+        long count = 0;
+        Clear(found, ref foundCount); // The last walk may have ended early.
+        for (int root = 0; root < rootCount; root++)
+            RowOf(roots[root]);
+        for (int row = 0; row < foundCount; row++)
         {
-            long found = AddressOf(Read(obj, field));
-            if (found == 0)
-                continue;
-            more[count++] = field;
-            more[count++] = found;
+            object obj = found[row];
+            object[] array = obj as object[];
+            Weak weak = obj as Weak;
+            long fields = obj is Node ? 2 : array != null ? array.Length : 0, start = count++;
+            long kind = obj is Node ? 1 : array != null ? 3 : weak != null ? weak.kind : 2;
+            if (count + 2 + 2 * fields > MoreNumbers)
+                throw new InvalidOperationException();
+            more[count++] = kind;
+            more[count++] = NumberOf(obj);
+            if (kind == 2)
+                more[count++] = AddressOf(obj);
+            for (long field = 0; field < fields; field++)
+            {
+                object item = Read(obj, field);
+                if (item == null)
+                    continue;
+                more[count++] = field;
+                more[count++] = RowOf(item);
+            }
+            more[start] = count - start - 1;
         }
+        Clear(found, ref foundCount);
         return count;
+    }
+
+    static int RowOf(object obj)
+    {
+        for (int row = 0; row < foundCount; row++)
+            if (found[row] == obj)
+                return row;
+        found[foundCount] = obj;
+        return foundCount++;
     }
 }

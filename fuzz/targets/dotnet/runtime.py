@@ -49,10 +49,16 @@ ENDED = (EOFError, ConnectionError)
 
 
 class Ask(IntEnum):
-    """The questions to a thread. (See mutator.cs.)"""
+    """The questions to a thread. (See mutator.cs and finalizers.cs.)"""
 
-    NODE, STRING, ARRAY, FREE, WRITE, READ, SET_NUMBER, COPY, HASH, COLLECT, ROOTS, LOOK = range(12)
-    PEEK, POKE, THREAD, BOUNDS, CLEAR, CONTENTS = range(12, 18)
+    NODE, STRING, ARRAY, FREE, WRITE, READ, SET_NUMBER, COPY, HASH, COLLECT = range(10)
+    WALK, NUMBER, PEEK, POKE, THREAD, BOUNDS, CLEAR, CONTENTS = range(10, 18)
+    BEGIN, FINALIZABLE, WEAKREF, EPHEMERON, IS_ALIVE, READ_EPHEMERON = range(18, 24)
+    COLLECT_YOUNG, REGISTER, UNREGISTER, RUN_FINALIZERS, RESURRECT = range(24, 29)
+
+
+FOLLOWED = frozenset({Ask.WALK, Ask.CONTENTS, Ask.READ_EPHEMERON, Ask.RUN_FINALIZERS})
+"""More numbers follow the answers to these questions."""
 
 
 class MutatorAnswer(NamedTuple):
@@ -90,9 +96,15 @@ class MutatorThread:
         answer = MutatorAnswer(*MESSAGE.unpack(self._read(MESSAGE.size)))
         if answer.address < 0:
             raise ValueError("the runtime cannot do that")
-        if what in {Ask.ROOTS, Ask.LOOK, Ask.CONTENTS}:
+        if what in FOLLOWED:
             self.data = self._read(WORD_BYTES * answer.value)
         return answer
+
+    def walk(self) -> list[list[int]]:
+        """The rows of a graph; that of a string has its address as a third number."""
+        self.ask(Ask.WALK)
+        numbers = iter(self.more)
+        return [[next(numbers) for _ in range(count)] for count in numbers]
 
     def close(self) -> None:
         os.close(self._questions)
@@ -108,11 +120,10 @@ class MutatorThread:
         return data
 
 
-class Runtime:
-    """The process. Raises BadInputError if its runtime's sampler is not known."""
+class MutatorProcess:
+    """A process of the mutator's program, with threads."""
 
     def __init__(self, program: str, settings: Mapping[str, str], thread_count: int) -> None:
-        folder = _socket_folder()
         pipes = [(os.pipe(), os.pipe()) for _ in range(thread_count)]
         ends_there = [(asked[0], answers[1]) for asked, answers in pipes]
         named = {f"DOTNET_{name}": value for name, value in {**_SETTINGS, **settings}.items()}
@@ -121,7 +132,7 @@ class Runtime:
             [program],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            env={**others, **named, "TMPDIR": str(folder)},
+            env={**others, **named, "TMPDIR": str(_socket_folder())},
             pass_fds=[end for ends in ends_there for end in ends],
         )
         for ends in ends_there:
@@ -130,18 +141,9 @@ class Runtime:
         assert self._process.stdin is not None
         packed = [questions | answers << 32 for questions, answers in ends_there]
         self.threads = [MutatorThread(asked[1], answers[0]) for asked, answers in pipes]
-        try:
-            self._process.stdin.write(struct.pack(f"<{len(packed)}q", *packed))
-            self._process.stdin.close()
-            for thread in self.threads:
-                answer = thread.ask(Ask.THREAD)
-                thread.storage_end, thread.number = answer.value, answer.size_bytes
-            [self._socket] = folder.glob(f"dotnet-diagnostic-{self._process.pid}-*")
-            self.version = version_of(self._socket)
-            self._session: SamplingSession | None = None
-            self._find_places()
-        except ENDED:
-            end_like(self.exit_code)
+        # If the process has ended, the first question raises EOFError.
+        with suppress(BrokenPipeError), self._process.stdin as pipe:
+            pipe.write(struct.pack(f"<{len(packed)}q", *packed))
 
     @property
     def exit_code(self) -> int:
@@ -151,6 +153,23 @@ class Runtime:
         for thread in self.threads:
             thread.close()
         self._process.wait()
+
+
+class Runtime(MutatorProcess):
+    """One that samples. Raises BadInputError if its runtime's sampler is not known."""
+
+    def __init__(self, program: str, settings: Mapping[str, str], thread_count: int) -> None:
+        super().__init__(program, settings, thread_count)
+        try:
+            for thread in self.threads:
+                answer = thread.ask(Ask.THREAD)
+                thread.storage_end, thread.number = answer.value, answer.size_bytes
+            [self._socket] = _socket_folder().glob(f"dotnet-diagnostic-{self._process.pid}-*")
+            self.version = version_of(self._socket)
+            self._session: SamplingSession | None = None
+            self._find_places()
+        except ENDED:
+            end_like(self.exit_code)
 
     # Sampling.
 
@@ -199,12 +218,10 @@ class Runtime:
             thread.ask(Ask.BOUNDS, thread.storage_end - self.context)
             for what in (Ask.ARRAY, Ask.STRING, Ask.NODE):
                 thread.ask(what, 2)
-            for what in (Ask.WRITE, Ask.READ, Ask.SET_NUMBER, Ask.HASH, Ask.COPY):
+            for what in (Ask.WRITE, Ask.READ, Ask.SET_NUMBER, Ask.NUMBER, Ask.HASH, Ask.COPY):
                 thread.ask(what, 2 if what is Ask.SET_NUMBER else 0)
-            thread.ask(Ask.ROOTS)
-            array, string, *_ = thread.more
-            thread.ask(Ask.LOOK, array)
-            thread.ask(Ask.CONTENTS, string)
+            _, string, *_ = thread.walk()
+            thread.ask(Ask.CONTENTS, string[2])
             thread.ask(Ask.FREE, 0)
             thread.ask(Ask.COLLECT)
             thread.ask(Ask.CLEAR)

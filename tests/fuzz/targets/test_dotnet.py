@@ -51,14 +51,15 @@ from fuzz.protocol.counting import Bytes
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import Run, run_actions
-from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.dotnet import bundle, diagnostics, find
+from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
+from fuzz.targets.dotnet import DOTNET, FINALIZERS, bundle, diagnostics, find
 from fuzz.targets.dotnet.bundle import CarriedRuntime
 from fuzz.targets.dotnet.contract import COLLECTORS, as_documented, contract
 from fuzz.targets.dotnet.diagnostics import Sampled
 from fuzz.targets.dotnet.driver import DotnetDriver
 from fuzz.targets.dotnet.find import COMPILER, HOW_TO_INSTALL, WHEEL, find_carrier, made_program
 from fuzz.targets.dotnet.runtime import Ask, MutatorAnswer, MutatorThread
+from fuzz.targets.registration import Program
 from fuzz.terminal.commands.cli import run_command_line
 
 AS_DOCUMENTED = "dotnet-as-documented"
@@ -320,9 +321,12 @@ def test_the_users_environment_does_not_change_the_runtime(monkeypatch: pytest.M
     assert full(make_target("dotnet")).start({}).version.startswith(".NET 10")
 
 
-def test_the_program_ends_with_the_signal_of_the_runtime(program: str) -> None:
+@pytest.mark.usefixtures("program")
+@pytest.mark.parametrize("target", [DOTNET, pytest.param(FINALIZERS, marks=pytest.mark.slow)])
+def test_the_program_ends_with_the_signal_of_the_runtime(target: Program) -> None:
     pipe = subprocess.PIPE
-    process = subprocess.Popen([*DRIVER, program], stdin=pipe, stdout=pipe, text=True)
+    command = target.command_line(NO_OPTIONS)
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
     with killed_at_end(process) as driver:
         assert driver.stdin is not None
         driver.stdin.write(HEADER)
@@ -450,7 +454,8 @@ def test_a_byte_that_changes_in_a_string_is_found(program: str) -> None:
     for action in (AllocateString(2), AllocateString(1), CheckContents()):
         bench.judge(action, target.perform(action))
     last = 2 * 2**15 - 1
-    address = target.roots()[0] + ITEMS_AT + last - 7
+    [[_, _, string], *_] = target.thread.walk()
+    address = string + ITEMS_AT + last - 7
     target.thread.ask(Ask.POKE, address, target.thread.ask(Ask.PEEK, address).value ^ 2**62)
     with pytest.raises(Mismatch, match=f"contents: contents: expected .. at offset {last}, got"):
         bench.judge(CheckContents(), target.perform(CheckContents()))
