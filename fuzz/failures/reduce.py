@@ -46,9 +46,13 @@ ATTEMPTS_MAX = 20_000
 STEPS_MAX = 500_000
 """Actions that are performed for one failure. A budget of seconds would not be reproducible."""
 IDLE_ATTEMPTS_MAX, IDLE_STEPS_MAX = ATTEMPTS_MAX // 10, STEPS_MAX // 4
-"""A phase ends after this many candidates or actions in a row that made nothing smaller."""
+"""A phase ends after this many candidates or actions in a row that made nothing smaller.
+
+Before, a reduction that removed nothing took a session's whole overtime: 60 s became 121 s."""
 START_STEPS, HANG_STEPS = 2_500, 50_000
-"""Actions that a start of a program counts as, and a program that does not answer."""
+"""Actions that a start of a program counts as, and a program that does not answer.
+
+With a process for each of 20,000 candidates, one reduction took a quarter of an hour."""
 SECONDS_MAX = 120.0
 """The limit where a user waits and the result need not be reproducible."""
 TOGETHER_STEPS = (4096, 1024, 256, 64, 8, 1)
@@ -365,10 +369,15 @@ class Reducer:
         return False
 
     def _accept_with_a_period(self, named: Sequence[Named]) -> bool:
-        """Run a candidate with shorter periods in the last action that enables sampling."""
+        """Run a candidate with shorter periods in the last action that enables sampling.
+
+        The period may make actions necessary that cannot be removed one by one: with a shorter one,
+        a failure of six actions became one of two.
+        """
         actions, rule = number_slots(self._contract, named), self._contract.sampling
         pairs = enumerate(actions)
         enabling = [(place, each) for place, each in pairs if isinstance(each, EnableSampling)]
+        # All periods of all switches took a third more candidates, for the same lengths.
         return any(
             self._accept_with({(place, "period_bytes"): period_bytes}, actions)
             for place, action in enabling[-1:]

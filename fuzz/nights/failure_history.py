@@ -32,7 +32,9 @@ DIGITS = 12
 """Of each half of an id: of 10,000 failures, two are alike with a chance below 1 in a million."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 CLOCKS_DIFFER_MAX = timedelta(days=1)
-"""A line may be this much later than this machine's clock."""
+"""A line may be this much later than this machine's clock.
+
+A night with a wrong clock once spoiled all verdicts until that date."""
 State: TypeAlias = Literal["open", "flaky", "muted", "not looked for", "fixed"]
 STATES: tuple[State, ...] = get_args(State)
 """In the order of a page."""

@@ -39,7 +39,9 @@ FIRST_CHUNK_ACTIONS = 64
 CHUNKS_PER_SIZE = 4
 """After this many chunks of one size the next ones are twice as large."""
 PROCESS_ACTIONS = 2**17
-"""The chunks that begin in one run of this many actions share the seed of their processes."""
+"""The chunks that begin in one run of this many actions share the seed of their processes.
+
+This is not the size of a chunk: larger chunks would draw settings of processes more rarely."""
 OVERTIME_SECONDS_MIN, OVERTIME_SECONDS_MAX = 10.0, 120.0
 """Bounds of the time for reductions after the session's time is up."""
 
@@ -175,7 +177,10 @@ class Plan:
 
     @property
     def reduction_seconds(self) -> float:
-        """The time for all reductions. It has no limit if the session has none."""
+        """The time for all reductions. It has no limit if the session has none.
+
+        It is half of the session's time, so that a session with one worker still fuzzes.
+        """
         if self.reduce_seconds is not None or self.seconds is None:
             return self.reduce_seconds or float(UNLIMITED)
         return max(self.seconds * self.workers / 2, OVERTIME_SECONDS_MIN)

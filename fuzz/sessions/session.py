@@ -122,6 +122,7 @@ class Session:
         is_alone = self._plan.origin(found.chunk).shares_processes
         is_alone &= self._cases.by_identity[found.failure.identity].best is not None
         if self._is_hurried:
+            # Each failure takes its share twice: it is reduced, and has to fail again.
             share = (self._stop_at - time.monotonic()) / (2 + 2 * len(self._cases.to_reduce))
             seconds = min(INTERRUPTED_SECONDS, max(share, 0.0))
             return Reduction(found, seconds, seconds, seconds, is_alone)

@@ -61,31 +61,10 @@ def _cause(
 
     The build explains it, if there is one.
     """
-    first, saved = cause.first, cause.first.saved
-    is_reduced = saved.length < saved.reduced_from
-    reduced = f", reduced from {saved.reduced_from:,}" if is_reduced else ""
+    first = cause.first
     traced = {each.life.id: _copied(each, material, folder) for each in cause.failures}
-    shown: dict[str, Any] = {
-        "id": cause.id,
-        "state": cause.state,
-        "status": status_of(cause),
-        "identity": " / ".join(saved.failure.identity),
-        "where": f"{cause.target}, {counted(saved.length, 'action')}{reduced}",
-        "message": saved.failure.message,
-        "notes": [*notes_on(cause)],
-        "issue": cause.issue,
-        "is_link": is_url(cause.issue),
-        "others": [
-            {
-                "id": each.life.id,
-                "identity": " / ".join(each.saved.failure.identity),
-                "state": each.state,
-                "trace": traced[each.life.id],
-            }
-            for each in cause.failures[1:]
-        ],
-    }
-    found = material.trace_of(saved)
+    shown: dict[str, Any] = {"cause": cause, "traced": traced, "notes": [*notes_on(cause)]}
+    found = material.trace_of(first.saved)
     if found is None:
         return shown
     path, trace = found
@@ -171,7 +150,8 @@ def _template() -> jinja2.Template:
         autoescape=True, finalize=_one_line, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"counted": counted, "figure": "{:,}".format, "how": _how}
-    environment.filters |= {"name": _name_of, "stopped": STOPPED.__getitem__}
+    environment.filters |= {"name": _name_of, "stopped": STOPPED.__getitem__, "status": status_of}
+    environment.tests["url"] = is_url
     template = (files("fuzz.terminal") / "night_page.html").read_text(encoding="utf-8")
     return environment.from_string(template)
 
