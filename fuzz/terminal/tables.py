@@ -15,8 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from fuzz.failure import Reaching
+from fuzz.nights.material import HuntedBug, HuntedBugs
 from fuzz.plain import counted
 from fuzz.problems import BadInputError
+from fuzz.protocol import lines as wire
 from fuzz.protocol.contract import Contract, Setting
 from fuzz.protocol.target import contract_of
 from fuzz.sessions.hunt import Record
@@ -43,25 +45,23 @@ def counting(what: str, steps: int) -> Iterator[Callable[[], None]]:
 
 
 def bugs_data(records: Sequence[Record], engine: str, seeds: int) -> dict[str, Any]:
-    """The results of `gcfuzz bugs` as data."""
-    return {
-        "engine": engine,
-        "seeds": seeds,
-        "bugs": [
-            {
-                "id": record.bug.id,
-                "seen_in": record.bug.seen_in,
-                "found": record.found,
-                "oracle": record.oracles[0] if record.oracles else None,
-                "oracles": list(record.oracles),
-                "actions_median": record.actions_median,
-                "actions_worst": record.actions_worst,
-                "reduced": len(record.reduced.actions) if record.reduced else None,
-                "shortest": record.bug.shortest,
-            }
-            for record in records
-        ],
-    }
+    """The results of `gcfuzz bugs` as data, which `gcfuzz report` reads as the same class."""
+    bugs = tuple(
+        HuntedBug(
+            id=record.bug.id,
+            seen_in=record.bug.seen_in,
+            found=record.found,
+            oracle=record.oracles[0] if record.oracles else None,
+            oracles=record.oracles,
+            actions_median=record.actions_median,
+            actions_worst=record.actions_worst,
+            reduced=len(record.reduced.actions) if record.reduced else None,
+            shortest=record.bug.shortest,
+        )
+        for record in records
+    )
+    data: dict[str, Any] = wire.unstructured(HuntedBugs(engine, seeds, bugs))
+    return data
 
 
 def print_bugs(
@@ -78,7 +78,10 @@ def print_bugs(
         table.add_row(
             Group(record.bug.id, Padding(Text(record.bug.seen_in, "dim"), (0, 0, 0, 2))),
             ", ".join(record.oracles) or "no oracle",
-            *(_figure(each) for each in (record.actions_median, record.actions_worst)),
+            *(
+                Text("-", "red") if each is None else Text(f"{each:,.0f}")
+                for each in (record.actions_median, record.actions_worst)
+            ),
             f"{length} ({record.bug.shortest})",
             style="" if record.found else "red",
         )
@@ -94,10 +97,6 @@ def print_bugs(
     for record in records if with_traces else ():
         if record.reduced is not None:
             print_failure(screen, record.bug.id, record.reduced, replay=None)
-
-
-def _figure(number: float | None) -> Text:
-    return Text("-", "red") if number is None else Text(f"{number:,.0f}")
 
 
 def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> None:
