@@ -494,3 +494,5 @@ def test_an_option_of_several_targets_has_several_lines(command: str, printed: P
 def test_the_help_lists_the_commands(printed: Printed) -> None:
     text = printed("--help")
     assert [command for command in COMMANDS if command not in text] == []
+    _, _, own = text.partition("To change gcfuzz itself:\n")
+    assert re.findall(r"^  (\w+)", own, re.MULTILINE) == ["bugs", "probes"]
