@@ -7,7 +7,8 @@ configuration. The rules and the oracles know nothing else about a target.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
 from typing import Annotated, Literal, get_args
 
 import attrs
@@ -15,6 +16,7 @@ import attrs
 from fuzz.problems import BadInputError
 from fuzz.protocol.counting import Bytes, Way
 from fuzz.protocol.counting.limits import Count, Limits, Positive, Seeds
+from fuzz.protocol.counting.way import ONE_DRAW, ONE_SAMPLE
 from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
 
@@ -37,6 +39,25 @@ Drawn = Literal[
 """Distances that a stated generator draws, so that they can be predicted."""
 DRAWN: tuple[str, ...] = get_args(Drawn)
 Distances = Literal["period", "unstated", "random", Drawn]
+ZERO_IS_EVERY = ("hotspot", "random", "unstated")
+"""Distances for which a period of 0 means that each allocation is sampled."""
+ZERO_FOR_ONE = ("dotnet", "dotnet_document", "tcmalloc", "go", "go_1_19")
+"""Distances that may be 0 for a period of 1: an allocation could take any number of samples."""
+UNIT_BYTES = {"ocaml": 8, "ocaml_5_3": 8}
+"""Distances that are drawn in words, which periods must be multiples of."""
+DRAWN_PERIODS = Limits(0, 2**53)
+"""For longer periods, 1 - 1/period is 1 in floating point."""
+SAMPLES = Limits(0, 2**20)
+"""How many distances may be drawn for one object. More would take seconds."""
+THREADS = Limits(1, 64)
+KINDS_WITH_LENGTH = ("string", "array", "block")
+MEANINGS: dict[tuple[str, object], str] = {
+    ("is_drawn", True): "distances that a known generator draws",
+    ("is_stated", True): "distances that can be predicted",
+    ("is_stated", False): "distances that are random or unstated",
+    ("samples_once", False): "surplus carried, or samples_per_allocation all",
+}
+"""What the properties of a rule mean in its keys."""
 Estimates = Literal[
     "none", "itself", "probability", "present_probability", "weight", "whole_weight", "dumped"
 ]
@@ -95,6 +116,25 @@ class Setting:
         """The least legal value."""
         return min(self.choices, default=self.range.nearest(self.range.minimum))
 
+    def problems(self, settings: Mapping[str, Setting]) -> Iterator[str]:
+        """What is wrong with it beside these settings, each in a sentence."""
+        legal, bound = self.range, settings.get(self.at_most or "")
+        if legal.nearest(legal.minimum) not in legal:
+            yield f"{self.name} has no legal value: {legal}"
+        elif any(choice not in legal for choice in self.choices):
+            yield f"{self.name} has a choice that is not {legal}"
+        elif bound is not None:
+            # For each value of the bound, which is drawn first, this one must have a legal value.
+            pair = f"{self.name} is at most {bound.name}"
+            if bound.at_most is not None:
+                yield f"{pair}, which must not have such a bound itself"
+            if self.of_process or bound.of_process:
+                yield f"{pair}; of_process must be false for both"
+            if self.least > bound.least:
+                yield f"{pair}, but their least values are {self.least} and {bound.least}"
+        if self.at_most is not None and bound is None:
+            yield f"{self.name} is at most {self.at_most!r}, which is not a setting"
+
 
 @attrs.frozen
 class KindLayout:
@@ -146,6 +186,20 @@ class Layout:
         if is_outside or raw_bytes >= self.large_object_bytes:
             return raw_bytes, True
         return rounded_up(raw_bytes, self.word_bytes), False
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it, each in a sentence."""
+        legal = Limits(0, max(self.size_classes, default=0))
+        yield from legal.problems("layout.shared_bytes", self.shared_bytes)
+        for kind, each in self.kinds.items():
+            legal = Limits(0, self.object_bytes_max)
+            yield from legal.problems(f"fixed_bytes of a {kind}", each.fixed_bytes)
+            legal = Limits(int(kind in KINDS_WITH_LENGTH))
+            yield from legal.problems(f"item_bytes of a {kind}", each.item_bytes)
+        if any(high <= low for low, high in pairwise((0, *self.size_classes))):
+            yield "layout.size_classes must rise, from at least 1"
+        if "block" in self.kinds and len(self.kinds) > 1:
+            yield "layout has blocks beside other kinds, which could refer to one that was freed"
 
 
 BYTES = Bytes()
@@ -260,6 +314,92 @@ class SamplingRule:
         if not self.periods:
             return nearest
         return max((each for each in self.periods if each <= nearest), default=min(self.periods))
+
+    def problems(self, contract: Contract) -> Iterator[str]:
+        """What is wrong with a contract that has this rule, each in a sentence."""
+        yield from self._problems_of_numbers()
+        yield from self._problems_of_periods(contract)
+        yield from self._problems_of_keys()
+        yield from self.counting.problems(contract)
+
+    def _problems_of_numbers(self) -> Iterator[str]:
+        """What each thread has."""
+        threads, least = len(self.seeds), int(self.crosses == "at")
+        firsts = [each for each in self.first_bytes if each is not None]
+        yield from THREADS.problems("the number of seeds, one a thread,", threads)
+        numbers = len(self.first_bytes) or threads
+        yield from Limits(threads, threads).problems("the number of first_bytes", numbers)
+        yield from Limits(least).problems("the least of first_bytes", min(firsts, default=least))
+
+    def _problems_of_periods(self, contract: Contract) -> Iterator[str]:
+        """The periods are legal, and the formula has a distance for each."""
+        periods = self.period_bytes
+        if contract.samples and self == NO_SAMPLING:
+            yield "sampling is left out; enable_sampling needs its period_bytes"
+        elif contract.samples:
+            least = int(self.distances not in ZERO_IS_EVERY)
+            if periods.minimum < least:
+                why = f", since distances {self.distances} give 0 no meaning" if least else ""
+                yield f"period_bytes is {periods}; it must start at {least} or above{why}"
+            elif periods.nearest(1) not in periods:
+                yield f"period_bytes has no legal period: {periods}"
+            if any(period_bytes not in periods for period_bytes in self.periods):
+                yield f"one of periods is not {periods}"
+            initial_bytes = self.initial_period_bytes
+            if initial_bytes and (problem := self.why_illegal(initial_bytes)):
+                yield f"initial_{problem}"
+        unit_bytes = UNIT_BYTES.get(self.distances, 1)
+        if periods.multiple % unit_bytes:
+            yield f"distances is {self.distances}: period_bytes must be multiples of {unit_bytes}"
+        largest_bytes = self._rounded_bytes_max(contract.layout)
+        yield from Limits(0, 2**62 - 1).problems("the size of the largest object", largest_bytes)
+        if self.is_drawn:
+            yield from DRAWN_PERIODS.problems("the longest period that is drawn", periods.maximum)
+        if self.is_drawn and not self.samples_once:
+            samples = largest_bytes // max(periods.minimum, 1)
+            yield from SAMPLES.problems("the number of distances drawn for an object", samples)
+
+    def _rounded_bytes_max(self, layout: Layout) -> int:
+        """The most that an object takes, rounded up to words, to a class or to pages."""
+        largest_bytes = layout.object_bytes_max
+        if "block" not in layout.kinds:
+            return rounded_up(largest_bytes, layout.word_bytes)
+        if self.realloc != "always":  # To grow, it may request a quarter more.
+            largest_bytes += largest_bytes // 4
+        return layout.room_bytes(largest_bytes)
+
+    def _problems_of_keys(self) -> Iterator[str]:
+        """What a key needs of the others."""
+        drawn, counting = {"is_drawn": True}, self.counting
+        is_one = self.distances in ZERO_FOR_ONE and 1 in self.period_bytes
+        for what, applies, values in (
+            ("first_bytes", self.first_bytes, drawn),
+            ("weights", self.weights in ("passed", "whole_objects"), drawn),
+            ("weights sums", self.weights == "sums", {"distances": "unstated"}),
+            ("own_bytes", self.own_bytes, {"weights": "sums"}),
+            ("weights since", self.weights == "since", {"is_stated": True, **ONE_DRAW}),
+            ("estimates", self.estimates != "none", {"is_stated": True, **ONE_SAMPLE}),
+            ("paused placeholders", self.paused == "placeholders", {"distances": "gperftools"}),
+            (f"{self.distances} with a period of 1", is_one, ONE_DRAW),
+            (f"counting by {counting.by}", True, counting.needs),
+        ):
+            if applies:
+                yield from self.problems_of_needs(what, values)
+        is_first_known = (self.first_bytes and None not in self.first_bytes) or (
+            self.is_drawn and self.initial_period_bytes
+        )
+        is_kept = is_first_known or counting.local_buffers_end_distances
+        if self.enabling == "keeps" and not is_kept:
+            yield "enabling keeps needs first_bytes, a number for each thread"
+        if self.estimates in ("weight", "whole_weight") and self.weights == "none":
+            yield f"estimates {self.estimates} needs weights in sampling"
+
+    def problems_of_needs(self, what: str, values: Mapping[str, object]) -> Iterator[str]:
+        """Which keys and properties do not have the values that `what` needs."""
+        for key, value in values.items():
+            if getattr(self, key) != value:
+                found = self.distances if key.startswith("is_") else getattr(self, key)
+                yield f"{what} needs {MEANINGS.get((key, value), f'{key} {value}')}, not {found}"
 
 
 def _listed(numbers: Collection[int]) -> str:

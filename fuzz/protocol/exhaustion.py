@@ -7,11 +7,13 @@ before it collected.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import attrs
 
 from fuzz.protocol.counting.limits import Count, Limits, Positive
+from fuzz.protocol.counting.way import StatedContract
 
 
 @attrs.frozen
@@ -33,3 +35,10 @@ class Exhaustion:
     """How often a trace may be exhausted before the target ends; None: any number of times."""
     soft: bool = False
     """Whether weak references may keep their objects alive until an action is exhausted."""
+
+    def problems(self, contract: StatedContract) -> Iterator[str]:
+        """What is wrong with a contract that has it, each in a sentence."""
+        if "block" in contract.layout.kinds:
+            yield "exhaustion cannot be stated for blocks"
+        if contract.batch:
+            yield "batch cannot be true with exhaustion, since legality depends on answers"

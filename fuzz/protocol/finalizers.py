@@ -10,11 +10,13 @@ called when the object is dead, so also after the object's other finalizers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import attrs
 
 from fuzz.protocol.counting.limits import Count
+from fuzz.protocol.counting.way import StatedContract
 
 
 @attrs.frozen
@@ -47,3 +49,11 @@ class Finalizers:
     the key and dies with it alone."""
     destructors: bool = False
     """Whether nodes can have destructors. `within` holds for them, `order` does not."""
+
+    def problems(self, contract: StatedContract) -> Iterator[str]:
+        """What is wrong with a contract that has it, each in a sentence."""
+        for name in ("allocate_node", "run_finalizers") if self.destructors else ():
+            if name not in contract.actions:
+                yield f"destructors in finalizers need {name} in actions"
+        if "resurrect" in contract.actions and self.objects == "dead":
+            yield "resurrect in actions needs objects that are kept"

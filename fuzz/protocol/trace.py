@@ -135,33 +135,25 @@ def loads(text: str, where: str) -> Trace:
     if len(lines) > ACTIONS_MAX:
         raise BadInputError(f"{where}: more than {ACTIONS_MAX} lines; split the trace")
     header = _at(f"{where}:1", header_from_data, lines[0])
-    if header.contract is not None and _is_recording(lines, where):
-        return Trace(header, *_recording(lines, where))
-    return Trace(header, tuple(_converted(wire.action_from_data, lines, where, slice(1, None))))
-
-
-def _is_recording(lines: Sequence[str], where: str) -> bool:
-    """Whether the second line after the header is an observation."""
-    return any("do" not in _at(f"{where}:3", wire.as_object, line) for line in lines[2:3])
-
-
-def _recording(
-    lines: Sequence[str], where: str
-) -> tuple[tuple[Action, ...], tuple[Observation, ...]]:
-    """The actions and observations of a recording, which alternate."""
+    # In a recording, actions and observations alternate.
+    is_recording = header.contract is not None and any(
+        "do" not in _at(f"{where}:3", wire.as_object, line) for line in lines[2:3]
+    )
+    if not is_recording:
+        return Trace(header, _converted(wire.action_from_data, lines, where, slice(1, None)))
     actions = _converted(wire.action_from_data, lines, where, slice(1, None, 2))
     observations = _converted(wire.observation_from_data, lines, where, slice(2, None, 2))
     if len(observations) < len(actions):
         raise BadInputError(f"{where}:{len(lines)}: the last action has no observation")
-    return tuple(actions), tuple(observations)
+    return Trace(header, actions, observations)
 
 
 def _converted(
     convert: Callable[[object], T], lines: Sequence[str], where: str, chosen: slice
-) -> list[T]:
+) -> tuple[T, ...]:
     """Convert some of the lines."""
     numbers = range(1, len(lines) + 1)[chosen]
-    return [_at(f"{where}:{number}", convert, lines[number - 1]) for number in numbers]
+    return tuple(_at(f"{where}:{number}", convert, lines[number - 1]) for number in numbers)
 
 
 def _at(place: str, convert: Callable[[object], T], line: str) -> T:

@@ -20,7 +20,7 @@ distance."""
 
 
 class StatedContract(Protocol):
-    """What a way reads of a contract to check it."""
+    """What a key reads of the contract that has it, to check itself."""
 
     @property
     def nursery_bytes(self) -> int: ...
@@ -31,7 +31,11 @@ class StatedContract(Protocol):
     @property
     def sampling(self) -> Any: ...  # noqa: ANN401 - a SamplingRule
     @property
+    def actions(self) -> tuple[str, ...]: ...
+    @property
     def observes(self) -> tuple[str, ...]: ...
+    @property
+    def batch(self) -> bool: ...
 
 
 @attrs.frozen

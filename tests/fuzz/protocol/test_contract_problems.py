@@ -564,6 +564,20 @@ def test_all_mistakes_in_a_contract_are_reported_at_once(contract: Contract) -> 
         assert mistake in notes
 
 
+def test_a_wrong_setting_hides_no_other_one(contract: Contract) -> None:
+    settings = (
+        attrs.evolve(CARDS, choices=(4, 16), at_most="nursery"),
+        attrs.evolve(CARDS, name="marks", at_most="nurseries"),
+        attrs.evolve(CARDS, name="pages", range=Range(9, 8)),
+    )
+    assert problems_with(changed(contract, **PLAIN), settings=settings) == [
+        "cards has a choice that is not from 0 to 8",
+        "cards is at most 'nursery', which is not a setting",
+        "marks is at most 'nurseries', which is not a setting",
+        "pages has no legal value: from 9 to 8",
+    ]
+
+
 def test_a_number_beyond_its_limits_hides_no_unknown_name(contract: Contract) -> None:
     problems = problems_with(contract, pins_max=-1, actions=("alocate_node",))
     assert [each.split()[0] for each in problems] == ["pins_max", "actions"]
