@@ -6,7 +6,6 @@ resurrected while marking, objects wait for each other, a queue is emptied late.
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 
 from fuzz.drawing.scenario_mutator import ScenarioMutator
@@ -30,10 +29,6 @@ def collected(mutator: ScenarioMutator, choices: Choices) -> Scenario:
             yield from mutator.if_legal(actions.CollectFull)
 
 
-def _registered(mutator: ScenarioMutator, obj: ShadowObject) -> Scenario:
-    yield from mutator.if_legal(partial(mutator.register_finalizer, obj))
-
-
 def objects_with_finalizers_die(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """Nodes with finalizers refer to each other and to others, die, and may be resurrected."""
     nodes: list[ShadowObject] = []
@@ -41,7 +36,7 @@ def objects_with_finalizers_die(mutator: ScenarioMutator, choices: Choices) -> S
     for _ in range(choices.between(1, NODES_MAX)):
         nodes.append((yield from mutator.new(mutator.any_node())))
         if choices.below(4):
-            yield from _registered(mutator, nodes[-1])
+            yield from mutator.if_legal(mutator.register_finalizer, nodes[-1])
         if choices.one_in(4) and mutator.supports("allocate_weakref"):
             weakrefs.append((yield from mutator.new(mutator.weakref(nodes[-1]))))
         if choices.one_in(4):
@@ -55,19 +50,19 @@ def objects_with_finalizers_die(mutator: ScenarioMutator, choices: Choices) -> S
     if choices.one_in(4):
         yield from mutator.if_legal(mutator.sample_often)
     for node in nodes if choices.below(4) else nodes[1:]:
-        yield from mutator.if_legal(partial(mutator.free, node))
+        yield from mutator.if_legal(mutator.free, node)
     yield from _dead_are_finalized(mutator, choices, weakrefs)
 
 
 def weakref_is_resurrected(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """Only an object with a finalizer has a weak reference, to itself or to another dead object."""
     holder = yield from mutator.new(mutator.any_node())
-    yield from _registered(mutator, holder)
+    yield from mutator.if_legal(mutator.register_finalizer, holder)
     target = holder
     if choices.below(3):
         target = yield from mutator.new(mutator.any_node())
         if choices.one_in(3):
-            yield from _registered(mutator, target)
+            yield from mutator.if_legal(mutator.register_finalizer, target)
     weakref = yield from mutator.new(mutator.weakref(target))
     yield from collected(mutator, choices)
     yield mutator.write(holder, weakref)
@@ -90,7 +85,7 @@ def _dead_are_finalized(
     for _ in range(choices.between(1, 4)):
         yield from collected(mutator, choices)
         for weakref in weakrefs:
-            yield from mutator.if_legal(partial(mutator.read_weakref, weakref))
+            yield from mutator.if_legal(mutator.read_weakref, weakref)
         if choices.one_in(3):
             continue
         yield actions.RunFinalizers(keep=choices.one_in(2))
@@ -106,7 +101,7 @@ def _resurrected(mutator: ScenarioMutator, choices: Choices, number: int) -> Sce
         case 1 if any(obj.refs):
             yield from _read_from(mutator, obj)
         case 2:
-            yield from _registered(mutator, obj)
+            yield from mutator.if_legal(mutator.register_finalizer, obj)
         case 3 if mutator.supports("allocate_weakref"):
             yield mutator.weakref(obj)
             weakref = mutator.newest()
@@ -115,7 +110,7 @@ def _resurrected(mutator: ScenarioMutator, choices: Choices, number: int) -> Sce
             yield actions.CollectFull()
             yield mutator.read_weakref(weakref)
     if choices.below(3):
-        yield from mutator.if_legal(partial(mutator.free, obj))
+        yield from mutator.if_legal(mutator.free, obj)
 
 
 def _read_from(mutator: ScenarioMutator, obj: ShadowObject) -> Scenario:
@@ -143,7 +138,7 @@ def ephemerons_form_a_chain(mutator: ScenarioMutator, choices: Choices) -> Scena
         pair = mutator.slot(key), mutator.slot(value)
         ephemerons.append((yield from mutator.new(actions.AllocateEphemeron(*pair))))
     if choices.one_in(3):
-        yield from _registered(mutator, choices.pick(chain))
+        yield from mutator.if_legal(mutator.register_finalizer, choices.pick(chain))
     for value in chain[1:]:
         yield mutator.free(value)
     yield from _read_after_collection(mutator, choices, ephemerons)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import chain
 from types import MappingProxyType
 
 from fuzz.drawing.rules import Rule, rules_for
@@ -22,17 +23,26 @@ from fuzz.protocol.contract import Contract, Range, Setting
 
 NO_SETTINGS: Mapping[str, int] = MappingProxyType({})
 CANDIDATES = 4
-"""Of that many rules, the one is taken whose action is rarest in the trace so far."""
+"""Of that many rules, the one is taken whose action is rarest in the trace so far.
+
+Without it, known bugs of the allocators take 58 actions, and not 41
+(docs/evidence/effectiveness.md).
+"""
 TRIES_MAX = 64
 """How many rules are tried at random until one has subjects."""
 ACTIONS_MIN, ACTIONS_MAX, LONG_ACTIONS_MAX = 10, 64, 500
+"""Long traces of up to 1,000 actions found the same bugs, with 5 % more actions."""
 LONG_SHARE = 16
 """One trace in 16 is longer than ACTIONS_MAX."""
 SUMS_ACTIONS = 8192
 """How long a trace may be if weights are judged only by what many of them add up to."""
 RARE_SAMPLES_BYTES = 2**16
 RARE_SAMPLES_ACTIONS = 2048
-"""How long a trace may be if no period is shorter than RARE_SAMPLES_BYTES."""
+"""How long a trace may be if no period is shorter than RARE_SAMPLES_BYTES.
+
+What .NET leaves of a context unsampled after enabling takes about 45 rounds of 16 threads to show:
+1,600 actions.
+"""
 STARTED_SHARE = 2
 """Outside a scenario, one action in 2 starts one."""
 INTERRUPTED_SHARE = 32
@@ -98,11 +108,8 @@ def _draw_new(situation: Situation, menu: Sequence[Rule], choices: Choices) -> A
 
 
 def _draw_by_rule(situation: Situation, menu: Sequence[Rule], choices: Choices) -> Action:
-    for _ in range(TRIES_MAX):
-        action = drawn_by(menu[choices.below(len(menu))], situation, choices)
-        if action is not None:
-            return action
-    for rule in rules_for(situation.contract):
+    tried = (menu[choices.below(len(menu))] for _ in range(TRIES_MAX))
+    for rule in chain(tried, rules_for(situation.contract)):
         action = drawn_by(rule, situation, choices)
         if action is not None:
             return action

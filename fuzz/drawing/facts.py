@@ -48,7 +48,7 @@ class Cast:
 
     def act(self, action: Callable[..., Action], *given: object) -> Scenario:
         """The action, if it is legal."""
-        return self.mutator.if_legal(partial(action, *given))
+        return self.mutator.if_legal(action, *given)
 
     def add(
         self, to: list[ShadowObject], action: Callable[..., Action], *given: object

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import partial
 
 from fuzz.drawing.deaths import collected
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
@@ -24,20 +23,22 @@ def heap_is_filled(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     if choices.one_in(4):
         yield from mutator.if_legal(mutator.sample_often)
     for _ in range(choices.between(1, STRINGS_MAX)):
-        yield from mutator.if_legal(partial(_filling, mutator.situation, choices))
+        yield from mutator.if_legal(_filling, mutator.situation, choices)
         if choices.one_in(8):
             yield from collected(mutator, choices)
         if weakref is not None and choices.one_in(4):
-            yield from mutator.if_legal(partial(mutator.read_weakref, weakref))
+            yield from mutator.if_legal(mutator.read_weakref, weakref)
     if choices.one_in(2):
         yield from mutator.if_legal(actions.CollectFull)
     for _ in range(choices.between(0, FREED_MAX)):
-        yield from mutator.if_legal(partial(_freeing, mutator.situation, choices))
+        yield from mutator.if_legal(
+            actions.Free, choices.below(max(len(mutator.situation.roots), 1))
+        )
     if choices.one_in(2):
         yield from collected(mutator, choices)
-    yield from mutator.if_legal(partial(_filling, mutator.situation, choices))
+    yield from mutator.if_legal(_filling, mutator.situation, choices)
     yield from mutator.if_legal(actions.RunFinalizers)
-    yield from mutator.if_legal(partial(actions.AllocateNode, 0))
+    yield from mutator.if_legal(actions.AllocateNode, 0)
 
 
 def _dead_node(
@@ -47,10 +48,10 @@ def _dead_node(
     weakref = None
     node = yield from mutator.new(actions.AllocateNode(0))
     if choices.one_in(2) and mutator.supports("register_finalizer"):
-        yield from mutator.if_legal(partial(mutator.register_finalizer, node))
+        yield from mutator.if_legal(mutator.register_finalizer, node)
     if choices.one_in(2) and mutator.supports("allocate_weakref"):
         weakref = yield from mutator.new(mutator.weakref(node))
-    yield from mutator.if_legal(partial(mutator.free, node))
+    yield from mutator.if_legal(mutator.free, node)
     yield from collected(mutator, choices)
     return weakref
 
@@ -68,7 +69,3 @@ def _filling(situation: Situation, choices: Choices) -> actions.Action:
     size_bytes += contract.layout.word_bytes * (choices.below(2 * WORDS + 1) - WORDS)
     length = (size_bytes - layout.fixed_bytes) // layout.item_bytes
     return actions.AllocateString(min(max(length, 0), length_max("string", contract)))
-
-
-def _freeing(situation: Situation, choices: Choices) -> actions.Action:
-    return actions.Free(choices.below(max(len(situation.roots), 1)))

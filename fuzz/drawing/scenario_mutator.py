@@ -110,10 +110,10 @@ class ScenarioMutator:
         """The length of a string of an interesting size."""
         return edge_length(self.situation, self.choices, "string")
 
-    def if_legal(self, draw: Callable[[], Action]) -> Scenario:
-        """The drawn action, or nothing if it is illegal here or its object is gone."""
+    def if_legal(self, draw: Callable[..., Action], *given: object) -> Scenario:
+        """The action `draw(*given)`, or nothing if it is illegal here or its object is gone."""
         try:
-            action = draw()
+            action = draw(*given)
         except ObjectGoneError:
             return
         situation = self.situation

@@ -465,7 +465,8 @@ OF_EXHAUSTION = (heap_is_filled,) * 12
 def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
     """The scenarios that may show a mistake of a target under this contract.
 
-    Late in a trace there is only the general one: short traces find simple mistakes sooner.
+    Late in a trace there is only the general one: short traces find simple mistakes sooner. Four
+    times in the list, it made known bugs take 17 % more actions (docs/evidence/effectiveness.md).
     """
     if contract.exhaustion is not None:
         others = scenarios_for(attrs.evolve(contract, exhaustion=None), is_late)

@@ -29,9 +29,12 @@ class Shadow:
     def __init__(self, contract: Contract) -> None:
         self._layout = contract.layout
         self.roots: list[ShadowObject] = []
-        self.prebuilt = [self._immortal(each.kind, each.length) for each in contract.prebuilt]
+        self.prebuilt = [
+            self._object(each.kind, each.length, each.length, nonmovable=True)
+            for each in contract.prebuilt
+        ]
         for index, obj in enumerate(self.prebuilt):
-            obj.origin = f"prebuilt {index}"
+            obj.origin, obj.age = f"prebuilt {index}", OLD
         self._followed = 0
         self._filled = 0  # How many strings and blocks have got a number.
         self.young: list[ShadowObject] = []
@@ -62,11 +65,6 @@ class Shadow:
         self._survivor_bytes: float = 0
         # The object in the slot that was freed last.
         self.freed: ShadowObject | None = None
-
-    def _immortal(self, kind: str, length: int) -> ShadowObject:
-        obj = self._object(kind, length, length, nonmovable=True)
-        obj.age = OLD
-        return obj
 
     def _object(self, kind: str, number: int, length: int, nonmovable: bool) -> ShadowObject:
         references = NODE_REFERENCES if kind == "node" else length if kind == "array" else 0

@@ -176,14 +176,11 @@ def _fields(contract: Contract) -> Iterator[str]:
     """The fields of observations that oracles need, and what excludes each other."""
     rule, counting, listed = contract.sampling, contract.sampling.counting, _listed_in(contract)
     is_random = contract.samples and rule.distances == "random"
+    promised = [each for each in contract.promises if each in OF_PROMISES]
     traits = contract.samples, "report" in rule.disabling, "size" in contract.observes
     needed = {
         **{each: _needed_by(each, *traits) for each in listed},
-        **{
-            f"{each} in promises": (OF_PROMISES[each],)
-            for each in contract.promises
-            if each in OF_PROMISES
-        },
+        **{f"{each} in promises": (OF_PROMISES[each],) for each in promised},
         "distances random": ("samples",) if is_random else (),
         "enabling reseeds": ("seed",) if rule.enabling == "reseeds" else (),
         f"counting by {counting.by}": counting.needs_observed,
