@@ -9,18 +9,8 @@ from fuzz.failure import Failure
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Mismatch
 from fuzz.oracles.heap import AFTER_ALL, WHILE_PERFORMING, WHILE_STARTING
-from fuzz.protocol.actions import (
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateWeakref,
-    CollectMinor,
-    Free,
-    LoadPrebuilt,
-    Read,
-    ReadWeakref,
-    Write,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, Report
 from fuzz.targets import make_target
@@ -28,7 +18,7 @@ from fuzz.terminal.report import describe_failure
 
 NODE, ARRAY, STRING = 1, 3, 4
 PREBUILT = [[NODE, 0], [ARRAY, 4]]
-HELD = (AllocateNode(7), AllocateNode(9), AllocateArray(2), Write(2, 1, 0))
+HELD = (do.AllocateNode(7), do.AllocateNode(9), do.AllocateArray(2), do.Write(2, 1, 0))
 """The array #3 refers from its item 1 to the node #1; the node #2 is another."""
 
 
@@ -82,12 +72,12 @@ def test_a_number_that_is_another_names_its_object(contract: Contract) -> None:
 
 
 def test_an_object_keeps_its_name_when_its_row_changes(contract: Contract) -> None:
-    description = said_of_walks(contract, (*HELD, Free(1)), [NODE, 7], [ARRAY, 2])
+    description = said_of_walks(contract, (*HELD, do.Free(1)), [NODE, 7], [ARRAY, 2])
     assert description == Description("array #3, item 1", "node #1 (number 7)", "null")
 
 
 def test_an_object_that_the_mutator_does_not_know_has_no_name(contract: Contract) -> None:
-    actions = (AllocateArray(2), AllocateNode(5), Write(0, 0, 1), Free(1))
+    actions = (do.AllocateArray(2), do.AllocateNode(5), do.Write(0, 0, 1), do.Free(1))
     graph = [[ARRAY, 2, 0, 3], *PREBUILT, [NODE, 5]]
     assert said_of_walks(contract, actions, *graph, [NODE, 6], prebuilt=False).where == (
         "object 4 of the walk"
@@ -99,12 +89,12 @@ def test_an_object_that_the_mutator_does_not_know_has_no_name(contract: Contract
 
 def test_a_prebuilt_object_is_called_so(contract: Contract) -> None:
     graph = [[NODE, 0, 0, 1], [ARRAY, 4]]
-    description = said_of_walks(contract, (LoadPrebuilt(0),), *graph, prebuilt=False)
+    description = said_of_walks(contract, (do.LoadPrebuilt(0),), *graph, prebuilt=False)
     assert description.where == "node prebuilt 0, field 0"
 
 
 def test_objects_that_are_missing_are_counted_too(contract: Contract) -> None:
-    actions = (AllocateNode(7), AllocateArray(2), Write(1, 1, 0), Free(0))
+    actions = (do.AllocateNode(7), do.AllocateArray(2), do.Write(1, 1, 0), do.Free(0))
     got = [[ARRAY, 2], *PREBUILT]
     description = said(contract, actions, Mismatch("heap", "graph", 4, 3, ""), got)
     assert description == Description(
@@ -127,7 +117,7 @@ def test_a_reference_to_no_row_leads_to_nothing(contract: Contract, row: int) ->
 
 
 def test_an_unknown_type_is_described_by_its_index(contract: Contract) -> None:
-    description = said_of_walks(contract, (AllocateNode(7),), [9, 7])
+    description = said_of_walks(contract, (do.AllocateNode(7),), [9, 7])
     assert description == Description("object #1", "node #1 (number 7)", "type 9 #1 (length 7)")
 
 
@@ -149,17 +139,17 @@ def test_a_walk_that_is_missing_is_null(contract: Contract) -> None:
 
 
 def test_a_slot_is_described_with_its_object(contract: Contract) -> None:
-    description = said(contract, (*HELD, Read(2, 1)), Mismatch("heap", "value", 0, 1, ""))
+    description = said(contract, (*HELD, do.Read(2, 1)), Mismatch("heap", "value", 0, 1, ""))
     assert description == Description("array #3, item 1", "root 0, node #1", "root 1, node #2")
 
 
 def test_a_slot_that_does_not_exist_is_described(contract: Contract) -> None:
-    description = said(contract, (*HELD, Read(2, 1)), Mismatch("heap", "value", 0, 17, ""))
+    description = said(contract, (*HELD, do.Read(2, 1)), Mismatch("heap", "value", 0, 17, ""))
     assert description.got == "root 17, which does not exist"
 
 
 def test_a_weak_reference_that_is_cleared_is_named(contract: Contract) -> None:
-    actions = (AllocateNode(0), AllocateWeakref(0), ReadWeakref(1))
+    actions = (do.AllocateNode(0), do.AllocateWeakref(0), do.ReadWeakref(1))
     description = said(contract, actions, Mismatch("heap", "alive", True, False, ""))
     assert description == Description("weakref #2", "alive true", "alive false")
 
@@ -191,7 +181,7 @@ def test_a_value_is_described(
     contract: Contract, field: str, value: object, description: str
 ) -> None:
     mismatch = Mismatch("heap", field, value, "nothing", "")
-    assert said(contract, (CollectMinor(),), mismatch) == Description("", description, "nothing")
+    assert said(contract, (do.CollectMinor(),), mismatch) == Description("", description, "nothing")
 
 
 # A failure.
@@ -213,7 +203,7 @@ def test_a_failure_with_a_place_says_it_in_the_field_s_place() -> None:
 def test_the_names_are_those_of_the_graph_s_rows() -> None:
     contract = make_target("reference").start({})
     shadow = Shadow(contract)
-    for action in (*HELD, Free(0), Free(0)):
+    for action in (*HELD, do.Free(0), do.Free(0)):
         shadow.follow(action, 0)
     assert shadow.names() == ["#3", "prebuilt 0", "prebuilt 1", "#1"]
     assert len(shadow.names()) == len(shadow.graph())

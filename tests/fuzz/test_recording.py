@@ -15,18 +15,9 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Failure
 from fuzz.problems import BadInputError
+from fuzz.protocol import actions as do
 from fuzz.protocol import trace as traces
-from fuzz.protocol.actions import (
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateString,
-    CollectMinor,
-    CollectProgress,
-    EnableSampling,
-    SetCallback,
-    TakeIdentity,
-)
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Range, SamplingRule
 from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Report
@@ -39,8 +30,14 @@ from fuzz.terminal.commands.cli import run_command_line
 CLEAN, MISMATCH, BAD_INPUT = range(3)
 SERVED = (sys.executable, "-m", "fuzz.targets", "reference")
 ACTIONS: tuple[Action, ...] = (
-    *(EnableSampling(24), AllocateNode(7), AllocateArray(2), TakeIdentity(0), CollectMinor()),
-    AllocateString(100),
+    *(
+        do.EnableSampling(24),
+        do.AllocateNode(7),
+        do.AllocateArray(2),
+        do.TakeIdentity(0),
+        do.CollectMinor(),
+    ),
+    do.AllocateString(100),
 )
 
 
@@ -166,7 +163,7 @@ def test_a_field_that_one_target_lacks_is_not_compared(recording: Trace, referen
 
 
 def test_samples_beside_a_callback_are_not_compared_on_another_target(reference: Target) -> None:
-    actions = (SetCallback(0), *ACTIONS, CollectProgress())
+    actions = (do.SetCallback(0), *ACTIONS, do.CollectProgress())
     recorded, _ = record(reference, Trace(Header(VERSION, "reference"), actions), "a trace")
     changed = with_header(with_answer(recorded, 3, samples=0), target="another")
     assert failure_of(changed, reference) is None
@@ -212,7 +209,7 @@ def test_a_recording_whose_last_answer_is_missing_is_bad_input(recording: Trace)
 
 def test_a_recording_of_a_failure_ends_with_it() -> None:
     target = make_target("reference+one-sample-per-object")
-    actions = (EnableSampling(8), AllocateNode(0), CollectMinor())
+    actions = (do.EnableSampling(8), do.AllocateNode(0), do.CollectMinor())
     recorded, failure = record(target, Trace(Header(VERSION, name_of(target)), actions), "a trace")
     assert failure is not None
     assert recorded.actions == actions[:2]

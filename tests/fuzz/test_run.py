@@ -12,18 +12,8 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.failure import Failure
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    AllocateString,
-    CheckHeap,
-    CollectMinor,
-    DisableSampling,
-    EnableSampling,
-    Free,
-    TakeIdentity,
-    WriteNumber,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
@@ -33,8 +23,8 @@ from fuzz.run import RIGHT_GRAPH, Run, rerun, run_actions, run_again
 from fuzz.targets import make_target
 
 BUGGY = "reference+one-sample-per-object"
-FAILING = (EnableSampling(8), AllocateNode(0))
-TWICE_COUNTED = (EnableSampling(8), AllocateString(280), AllocateNode(0, nonmovable=True))
+FAILING = (do.EnableSampling(8), do.AllocateNode(0))
+TWICE_COUNTED = (do.EnableSampling(8), do.AllocateString(280), do.AllocateNode(0, nonmovable=True))
 """A second run without sampling shows the bug sampled-bytes-count-twice."""
 DETERMINISM = RERUN_ORACLES["determinism"]
 TRANSPARENCY = RERUN_ORACLES["transparency"]
@@ -48,7 +38,7 @@ def counting(changed_reference: Changed) -> FullTarget:
     given = iter(range(1, 1000))
 
     def count(action: Action, observation: Observation) -> None:
-        if isinstance(action, TakeIdentity):
+        if isinstance(action, do.TakeIdentity):
             observation.identity = next(given)
 
     target: FullTarget = changed_reference(count)
@@ -93,14 +83,14 @@ def trace_of(*actions: Action, **config: int) -> Trace:
 def test_a_second_run_that_cannot_start_is_a_failure(contract: Contract) -> None:
     """Also if the first run was under another contract than the default one."""
     with_errors = attrs.evolve(contract, observes=("error",))
-    failure = run_actions(StartingOnce(with_errors), {}, [DisableSampling()], [DETERMINISM])
+    failure = run_actions(StartingOnce(with_errors), {}, [do.DisableSampling()], [DETERMINISM])
     assert failure is not None
     assert failure.got == "crash at start"
 
 
 def test_a_step_returns_the_observation_of_a_heap_that_starts_empty(reference: Target) -> None:
     for _ in range(2):
-        observation = Run(reference, {}).step(AllocateNode(0))
+        observation = Run(reference, {}).step(do.AllocateNode(0))
         assert (observation.size, observation.at) == (32, 0)
 
 
@@ -116,8 +106,8 @@ def test_a_failed_step_is_the_last_one_of_its_run_and_reaches_no_probe() -> None
 
 def test_a_walk_counts_the_objects_for_the_rules(reference: Target) -> None:
     run = Run(reference, {"prebuilt_nodes": 3, "prebuilt_arrays": 2})
-    run.step(AllocateNode(0))
-    run.step(CheckHeap())
+    run.step(do.AllocateNode(0))
+    run.step(do.CheckHeap())
     assert run.situation.objects == 6
 
 
@@ -137,7 +127,7 @@ def test_only_the_oracles_judge_that_the_contract_can_serve(
 
 def test_a_failure_ends_with_the_first_wrong_answer_and_describes_it() -> None:
     configuration = {"nursery_bytes": 64}
-    failure = run_actions(make_target(BUGGY), configuration, [*FAILING, CollectMinor()])
+    failure = run_actions(make_target(BUGGY), configuration, [*FAILING, do.CollectMinor()])
     assert failure is not None
     assert (failure.configuration, failure.actions) == (configuration, FAILING)
     assert failure.identity == ("sampling", "samples", "allocate_node", "less")
@@ -151,8 +141,8 @@ def test_a_failure_ends_with_the_first_wrong_answer_and_describes_it() -> None:
 @pytest.mark.parametrize(
     ("actions", "is_same"),
     [
-        ((AllocateString(3), CollectMinor(), EnableSampling(8), AllocateNode(7)), True),
-        ((EnableSampling(8), AllocateString(0)), False),
+        ((do.AllocateString(3), do.CollectMinor(), do.EnableSampling(8), do.AllocateNode(7)), True),
+        ((do.EnableSampling(8), do.AllocateString(0)), False),
     ],
 )
 def test_one_kind_of_action_fails_the_same_way(actions: tuple[Action, ...], is_same: bool) -> None:
@@ -164,7 +154,7 @@ def test_one_kind_of_action_fails_the_same_way(actions: tuple[Action, ...], is_s
 )
 def test_a_failure_writes_values_like_a_trace(reference: Target, value: object, text: str) -> None:
     run = Run(reference, {})
-    run.step(CollectMinor())
+    run.step(do.CollectMinor())
     failure = run.failure(Mismatch("heap", "field", value, value, "why"))
     assert (failure.expected, failure.got) == (text, text)
 
@@ -188,7 +178,7 @@ def test_the_direction_of_a_mismatch(
 
 
 def test_a_replay_finds_what_a_run_found(reference: Target) -> None:
-    trace = trace_of(*FAILING, CollectMinor())
+    trace = trace_of(*FAILING, do.CollectMinor())
     assert replay(reference, trace, "some.jsonl") is None
     assert replay(make_target(BUGGY), trace, "some.jsonl") == failure_of(*FAILING)
 
@@ -196,9 +186,13 @@ def test_a_replay_finds_what_a_run_found(reference: Target) -> None:
 @pytest.mark.parametrize(
     ("actions", "config", "problem"),
     [
-        ((AllocateNode(0), Free(1)), {}, "3: free: root is 1; there are 1 roots"),
+        ((do.AllocateNode(0), do.Free(1)), {}, "3: free: root is 1; there are 1 roots"),
         ((), {"nursery_bytes": 65}, "1: nursery_bytes is 65; it must be"),
-        ((CheckHeap(), Free(0)), {"prebuilt_nodes": 8}, "3: free: root is 0; there are 0 roots"),
+        (
+            (do.CheckHeap(), do.Free(0)),
+            {"prebuilt_nodes": 8},
+            "3: free: root is 0; there are 0 roots",
+        ),
     ],
 )
 def test_a_replay_names_the_line_of_what_is_illegal(
@@ -209,16 +203,16 @@ def test_a_replay_names_the_line_of_what_is_illegal(
 
 
 def test_a_replay_finds_in_its_last_step_what_only_a_second_run_shows(counting: FullTarget) -> None:
-    trace = trace_of(AllocateNode(0), TakeIdentity(0), CollectMinor())
+    trace = trace_of(do.AllocateNode(0), do.TakeIdentity(0), do.CollectMinor())
     steps = [*replay_steps(counting, trace, "some.jsonl")]
     failures = [step.failure for step in steps]
     assert [failure and failure.oracle for failure in failures] == [None, None, "determinism"]
     assert failures[2]
-    assert failures[2].actions == (AllocateNode(0), TakeIdentity(0))
+    assert failures[2].actions == (do.AllocateNode(0), do.TakeIdentity(0))
 
 
 def test_a_replay_shows_the_heap_after_each_step(reference: Target) -> None:
-    steps = replay_steps(reference, trace_of(AllocateNode(0), AllocateNode(1)), "some.jsonl")
+    steps = replay_steps(reference, trace_of(do.AllocateNode(0), do.AllocateNode(1)), "some.jsonl")
     assert [len(step.shadow.roots) for step in steps] == [1, 2]
 
 
@@ -234,7 +228,7 @@ def run_of(target: Target, *actions: Action, **configuration: int) -> Run:
 
 def test_a_run_keeps_the_answers_but_not_right_graphs(reference: Target) -> None:
     run = Run(reference, {})
-    seen = [run.step(action) for action in (AllocateNode(0), CollectMinor())]
+    seen = [run.step(action) for action in (do.AllocateNode(0), do.CollectMinor())]
     assert [*run.answers] == [seen[0], attrs.evolve(seen[1], graph=RIGHT_GRAPH)]
 
 
@@ -255,7 +249,7 @@ def bytes_held(actions: Sequence[Action], keeps_answers: bool) -> int:
 
 @pytest.mark.slow
 def test_a_run_keeps_little_of_each_answer_however_large_the_heap() -> None:
-    actions = [*[AllocateNode(0)] * 200, *[CollectMinor(), WriteNumber(0, 7)] * 100]
+    actions = [*[do.AllocateNode(0)] * 200, *[do.CollectMinor(), do.WriteNumber(0, 7)] * 100]
     without, with_answers = (bytes_held(actions, keeps_answers=each) for each in (False, True))
     assert 50 < (with_answers - without) / len(actions) < 150
 
@@ -275,7 +269,7 @@ def test_a_graph_that_differs_in_the_second_run_is_seen(changed_reference: Chang
             observation.graph = [[1, 5]]
 
     target = changed_reference(change)
-    run = run_of(target, AllocateNode(0), CollectMinor())
+    run = run_of(target, do.AllocateNode(0), do.CollectMinor())
     with pytest.raises(Mismatch, match=r"graph: expected .*, got \[\[1, 5\]\]"):
         rerun(target, run, DETERMINISM)
 
@@ -288,38 +282,40 @@ def test_a_second_run_has_the_configuration_of_its_oracle(changed_reference: Cha
 
 def test_a_second_run_has_the_actions_of_its_oracle(changed_reference: Changed) -> None:
     target = changed_reference()
-    rerun(target, run_of(target, *FAILING, DisableSampling(report=True)), TRANSPARENCY)
-    assert target.traces[1:] == [[FAILING[1], CollectMinor()]]
+    rerun(target, run_of(target, *FAILING, do.DisableSampling(report=True)), TRANSPARENCY)
+    assert target.traces[1:] == [[FAILING[1], do.CollectMinor()]]
 
 
 def test_a_trace_that_an_oracle_cannot_judge_has_no_second_run(changed_reference: Changed) -> None:
     target = changed_reference()
-    rerun(target, run_of(target, AllocateNode(0)), TRANSPARENCY)
+    rerun(target, run_of(target, do.AllocateNode(0)), TRANSPARENCY)
     assert len(target.traces) == 1
 
 
 def test_a_second_run_s_first_difference_ends_the_failure(counting: FullTarget) -> None:
-    run = run_of(counting, AllocateNode(0), TakeIdentity(0), CollectMinor())
+    run = run_of(counting, do.AllocateNode(0), do.TakeIdentity(0), do.CollectMinor())
     with pytest.raises(Mismatch) as raised:
         rerun(counting, run, DETERMINISM)
     failure = run.failure(raised.value)
     assert failure.identity == ("determinism", "identity", "take_identity", "more")
-    assert failure.actions == (AllocateNode(0), TakeIdentity(0))
+    assert failure.actions == (do.AllocateNode(0), do.TakeIdentity(0))
 
 
 # Runs of actions that a reduction tries.
 
 
 def test_an_illegal_action_ends_a_run_without_a_failure(counting: FullTarget) -> None:
-    assert run_actions(make_target(BUGGY), {}, (Free(0), *FAILING)) is None
-    actions = (AllocateNode(0), TakeIdentity(0), Free(1))
+    assert run_actions(make_target(BUGGY), {}, (do.Free(0), *FAILING)) is None
+    actions = (do.AllocateNode(0), do.TakeIdentity(0), do.Free(1))
     assert run_actions(counting, {}, actions, [DETERMINISM]) is None
 
 
 @pytest.mark.parametrize("oracles", [[], [*RERUN_ORACLES.values()]], ids=len)
 def test_each_rerun_oracle_runs_them_again(changed_reference: Changed, oracles: list[Any]) -> None:
     target = changed_reference()
-    assert run_actions(target, {}, (*FAILING, CollectMinor(), TakeIdentity(0)), oracles) is None
+    assert (
+        run_actions(target, {}, (*FAILING, do.CollectMinor(), do.TakeIdentity(0)), oracles) is None
+    )
     assert len(target.traces) == 1 + len(oracles)
 
 
@@ -329,7 +325,7 @@ def test_actions_that_fail_do_not_run_once_more() -> None:
 
 
 def test_only_a_second_run_shows_that_a_target_answers_differently(counting: FullTarget) -> None:
-    actions = (AllocateNode(0), TakeIdentity(0))
+    actions = (do.AllocateNode(0), do.TakeIdentity(0))
     assert run_actions(counting, {}, actions) is None
     failure = run_actions(counting, {}, actions, [DETERMINISM])
     assert failure is not None

@@ -23,17 +23,8 @@ from fuzz.failures.compare import (
 from fuzz.failures.comparing_engine import ComparingEngine
 from fuzz.failures.reduce import reduce_failure
 from fuzz.oracles import RERUN_ORACLES
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    AllocateString,
-    CollectFull,
-    CollectMinor,
-    EnableSampling,
-    Read,
-    ReadNumber,
-    TakeIdentity,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, Promise
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
@@ -42,7 +33,7 @@ from fuzz.targets import TargetOptions, make_target
 
 BUG, OTHER_BUG = "one-sample-per-object", "sample-on-equality"
 KIND = ("sampling", "samples", "allocate_node", "less")
-TRIGGER = (EnableSampling(8), AllocateNode(0))
+TRIGGER = (do.EnableSampling(8), do.AllocateNode(0))
 SLICES = 40
 
 
@@ -52,7 +43,7 @@ def too_large(_: Action, observation: Observation) -> None:
 
 
 def misreads(action: Action, observation: Observation) -> None:
-    if isinstance(action, Read):
+    if isinstance(action, do.Read):
         observation.value = 7
 
 
@@ -122,13 +113,13 @@ def test_a_failure_that_both_have_does_not_hide_one_behind_it() -> None:
         misreads(action, observation)
 
     newer = Changed(answer=too_large_and_misreads)
-    found = compared(Changed(answer=too_large), newer, AllocateNode(0), Read(0, 0))
+    found = compared(Changed(answer=too_large), newer, do.AllocateNode(0), do.Read(0, 0))
     assert changes(found) == [(STILL_FAILS, "size"), (BROKE, "value")]
 
 
 def test_a_trace_may_show_a_fixed_and_a_broken_field() -> None:
     older, newer = Changed(answer=too_large), Changed(answer=misreads)
-    found = compared(older, newer, AllocateNode(0), Read(0, 0))
+    found = compared(older, newer, do.AllocateNode(0), do.Read(0, 0))
     assert changes(found) == [(FIXED, "size"), (BROKE, "value")]
 
 
@@ -136,7 +127,9 @@ def test_an_action_that_the_old_target_cannot_carry_out_hides_nothing() -> None:
     def breaks(_: Action, observation: Observation) -> None:
         observation.error = "ValueError: broken"
 
-    found = compared(Changed(answer=breaks), Changed(answer=misreads), AllocateNode(0), Read(0, 0))
+    found = compared(
+        Changed(answer=breaks), Changed(answer=misreads), do.AllocateNode(0), do.Read(0, 0)
+    )
     assert changes(found) == [(FIXED, "error"), (BROKE, "value")]
     assert found[-1].why.endswith("; before: heap / error / allocate_node / ValueError")
 
@@ -144,10 +137,10 @@ def test_an_action_that_the_old_target_cannot_carry_out_hides_nothing() -> None:
 @pytest.mark.parametrize(("read_before", "broken"), [(7, []), (9, [(BROKE, "value")])])
 def test_a_known_wrong_field_is_not_broken(read_before: int, broken: list[tuple[str, str]]) -> None:
     def wrong_twice(action: Action, observation: Observation) -> None:
-        if observation.value is not None or isinstance(action, Read):
+        if observation.value is not None or isinstance(action, do.Read):
             observation.value = read_before
 
-    actions = AllocateNode(0), ReadNumber(0), Read(0, 0)
+    actions = do.AllocateNode(0), do.ReadNumber(0), do.Read(0, 0)
     found = compared(Changed(answer=wrong_twice), Changed(answer=misreads), *actions)
     assert changes(found) == [(FIXED, "value"), *broken]
 
@@ -159,13 +152,15 @@ def test_a_failure_of_a_second_run_is_fixed_too(reference: Target) -> None:
         if observation.identity is not None:
             observation.identity = next(numbers)
 
-    [found] = compared(Changed(answer=never_the_same), reference, AllocateNode(0), TakeIdentity(0))
+    [found] = compared(
+        Changed(answer=never_the_same), reference, do.AllocateNode(0), do.TakeIdentity(0)
+    )
     assert (found.change, found.oracle) == (FIXED, "determinism")
 
 
 def test_a_difference_that_is_allowed_is_observable(reference: Target) -> None:
     [found] = compared(
-        reference, Changed(answer=numbered_differently), AllocateNode(0), TakeIdentity(0)
+        reference, Changed(answer=numbered_differently), do.AllocateNode(0), do.TakeIdentity(0)
     )
     assert found.identity == (OBSERVABLE, "identity")
     assert (found.expected, found.got) == ("1", "1001")
@@ -173,7 +168,7 @@ def test_a_difference_that_is_allowed_is_observable(reference: Target) -> None:
 
 
 def test_a_field_is_reported_once_a_trace(reference: Target) -> None:
-    actions = (AllocateNode(0), *[TakeIdentity(0)] * 3)
+    actions = (do.AllocateNode(0), *[do.TakeIdentity(0)] * 3)
     [found] = compared(reference, Changed(answer=numbered_differently), *actions)
     assert found.actions == actions[:2]
 
@@ -184,19 +179,19 @@ def test_orders_of_other_events_differ(order: str, fields: list[str], reference:
         if observation.reports:
             observation.order, observation.minors = order, order.count("M")
 
-    actions = (EnableSampling(8), AllocateNode(0), CollectMinor())
+    actions = (do.EnableSampling(8), do.AllocateNode(0), do.CollectMinor())
     found = compared(reference, Changed(answer=ordered), *actions)
     assert [each.field for each in found] == fields
 
 
 def collects_more(action: Action, observation: Observation) -> None:
-    if isinstance(action, CollectFull):
+    if isinstance(action, do.CollectFull):
         observation.minors += 1
         observation.order += "M"
 
 
 def samples_more(action: Action, observation: Observation) -> None:
-    if isinstance(action, AllocateNode):
+    if isinstance(action, do.AllocateNode):
         observation.samples += 1
 
 
@@ -224,7 +219,7 @@ def test_collections_and_random_samples_are_compared_if_both_contracts_promise_c
     def promising(given: Contract) -> Contract:
         return attrs.evolve(contract(given), promises=promises)
 
-    actions = EnableSampling(8), AllocateNode(0), CollectFull()
+    actions = do.EnableSampling(8), do.AllocateNode(0), do.CollectFull()
     found = compared(Changed(promising), Changed(promising, answer), *actions)
     assert [each.field for each in found] == fields
 
@@ -243,13 +238,13 @@ def test_a_field_that_only_one_promises_is_not_compared(reference: Target) -> No
         return attrs.evolve(contract, observes=observes)
 
     silent = Changed(without_identities, numbered_differently)
-    assert compared(reference, silent, AllocateNode(0), TakeIdentity(0)) == []
+    assert compared(reference, silent, do.AllocateNode(0), do.TakeIdentity(0)) == []
 
 
 def test_the_old_target_gets_no_action_that_it_does_not_carry_out() -> None:
     older = make_target("reference", TargetOptions(without=("take_identity",)))
     newer = Changed(answer=numbered_differently)
-    assert compared(older, newer, AllocateNode(0), TakeIdentity(0), CollectMinor()) == []
+    assert compared(older, newer, do.AllocateNode(0), do.TakeIdentity(0), do.CollectMinor()) == []
 
 
 # Drawn.
@@ -283,7 +278,7 @@ def reduced(before: Target, after: Target, *actions: Action) -> Failure:
     return reduce_failure(Pair(before, after), found)
 
 
-PADDED = (AllocateString(3), AllocateNode(1), CollectMinor(), *TRIGGER)
+PADDED = (do.AllocateString(3), do.AllocateNode(1), do.CollectMinor(), *TRIGGER)
 
 
 @pytest.mark.parametrize("change", [BROKE, FIXED])
@@ -296,20 +291,20 @@ def test_a_reduced_difference_still_passes(change: str, reference: Target, buggy
 
 def test_an_observable_difference_is_reduced(reference: Target) -> None:
     newer = Changed(answer=numbered_differently)
-    actions = (AllocateNode(3), CollectMinor(), AllocateNode(4), TakeIdentity(1))
-    assert reduced(reference, newer, *actions).actions == (AllocateNode(0), TakeIdentity(0))
+    actions = (do.AllocateNode(3), do.CollectMinor(), do.AllocateNode(4), do.TakeIdentity(1))
+    assert reduced(reference, newer, *actions).actions == (do.AllocateNode(0), do.TakeIdentity(0))
 
 
 def test_a_new_defect_behind_an_old_one_of_its_field_is_reduced_without_it() -> None:
     def too_large_node(action: Action, observation: Observation) -> None:
-        if isinstance(action, AllocateNode):
+        if isinstance(action, do.AllocateNode):
             too_large(action, observation)
 
     older, newer = Changed(answer=too_large_node), Changed(answer=too_large)
-    actions = AllocateNode(0), CollectMinor(), AllocateString(3)
+    actions = do.AllocateNode(0), do.CollectMinor(), do.AllocateString(3)
     still, found = compared(older, newer, *actions)
     assert (still.change, found.change, found.is_late) == (STILL_FAILS, BROKE, True)
-    assert reduce_failure(Pair(older, newer), found).actions == (AllocateString(0),)
+    assert reduce_failure(Pair(older, newer), found).actions == (do.AllocateString(0),)
 
 
 def test_a_reduction_does_not_use_a_second_bug(buggy: Target) -> None:
@@ -360,7 +355,7 @@ def test_a_difference_is_counted_by_kind_and_action(reference: Target, buggy: Ta
     [broke] = compared(reference, buggy, *TRIGGER)
     assert counted_as(broke) == "broke / sampling / samples / less / allocate_node"
     newer = Changed(answer=numbered_differently)
-    [observable] = compared(reference, newer, AllocateNode(0), TakeIdentity(0))
+    [observable] = compared(reference, newer, do.AllocateNode(0), do.TakeIdentity(0))
     assert counted_as(observable) == "observable / identity / take_identity"
 
 

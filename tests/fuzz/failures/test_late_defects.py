@@ -13,15 +13,8 @@ from fuzz.failure import BROKE, Failure
 from fuzz.failures.compare import Pair
 from fuzz.failures.comparing_engine import ComparingEngine
 from fuzz.oracles.excluded import field_of
-from fuzz.protocol.actions import (
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateString,
-    CheckContents,
-    Read,
-    ReadNumber,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import SURVIVED, Observation
 from fuzz.protocol.target import FullTarget
@@ -55,7 +48,7 @@ def miscounted(place: int) -> Defect:
     """The row of one object in `contents` is wrong."""
 
     def change(done: Action, answer: Observation) -> None:
-        if isinstance(done, CheckContents) and answer.contents:
+        if isinstance(done, do.CheckContents) and answer.contents:
             answer.contents[place] = [0]
 
     return change
@@ -98,24 +91,24 @@ class Defective(FullTarget):
         return answer
 
 
-SIZE = more("size", AllocateNode)
+SIZE = more("size", do.AllocateNode)
 PAIRS: dict[str, tuple[tuple[Defect, ...], Defect, str]] = {
-    "sizes": ((SIZE,), more("size", AllocateArray), "size"),
-    "samples": ((more("samples", AllocateNode),), more("samples", AllocateArray), "samples"),
-    "places": ((more("at", AllocateNode, 8),), more("at", AllocateString, 8), "at"),
-    "outside": ((nowhere(AllocateNode),), nowhere(AllocateString), "outside"),
-    "values": ((more("value", ReadNumber),), more("value", Read), "value"),
+    "sizes": ((SIZE,), more("size", do.AllocateArray), "size"),
+    "samples": ((more("samples", do.AllocateNode),), more("samples", do.AllocateArray), "samples"),
+    "places": ((more("at", do.AllocateNode, 8),), more("at", do.AllocateString, 8), "at"),
+    "outside": ((nowhere(do.AllocateNode),), nowhere(do.AllocateString), "outside"),
+    "values": ((more("value", do.ReadNumber),), more("value", do.Read), "value"),
     "contents": ((miscounted(0),), miscounted(-1), "contents"),
     "reports": ((misreported(NODE),), misreported(ARRAY), "reports"),
     "another wrong answer": ((SIZE,), SIZE, "size"),
     "two old ones, sizes": (
-        (SIZE, more("samples", AllocateNode)),
-        more("size", AllocateArray),
+        (SIZE, more("samples", do.AllocateNode)),
+        more("size", do.AllocateArray),
         "size",
     ),
     "two old ones, samples": (
-        (SIZE, more("samples", AllocateNode)),
-        more("samples", AllocateNode),
+        (SIZE, more("samples", do.AllocateNode)),
+        more("samples", do.AllocateNode),
         "samples",
     ),
 }

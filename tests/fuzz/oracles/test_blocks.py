@@ -10,19 +10,8 @@ from fuzz.mutator.objects import ShadowObject
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting.distances import generator_of
 from fuzz.oracles.sampling import SamplingOracle
-from fuzz.protocol.actions import (
-    Action,
-    Calloc,
-    DisableSampling,
-    EnableSampling,
-    Free,
-    Malloc,
-    PauseSampling,
-    ReadProfile,
-    Realloc,
-    ResumeSampling,
-    SetPeriod,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import NetBytes
@@ -43,7 +32,7 @@ def judge_of(contract: Contract, **rule: Any) -> Judge:
 
 
 def malloc(size_bytes: int, size: int, samples: int = 0, thread: int = 0) -> Step:
-    return answer(Malloc(size_bytes, thread=thread), size=size, samples=samples)
+    return answer(do.Malloc(size_bytes, thread=thread), size=size, samples=samples)
 
 
 def until(judge: Judge, thread: int = 0) -> int:
@@ -98,12 +87,12 @@ def test_the_clock_counts_what_the_rule_states(blocks: Contract, counts: str, le
 
 
 def test_a_block_of_several_parts_counts_all_of_them(judge: Judge) -> None:
-    judge(Calloc(3, 9), size=32)
+    judge(do.Calloc(3, 9), size=32)
     assert until(judge) == UNTIL - 32
 
 
 def test_freeing_a_block_counts_nothing(judge: Judge) -> None:
-    judge(malloc(9, size=16), Free(0))
+    judge(malloc(9, size=16), do.Free(0))
     assert (until(judge), judge.facts.counted_bytes) == (UNTIL - 16, None)
 
 
@@ -122,7 +111,7 @@ def test_a_block_moves_for_much_less_or_for_more(requested: int, moves_for: int 
 def test_where_each_realloc_counts_what_is_asked_counts(blocks: Contract, requested: int) -> None:
     judge = judge_of(blocks, counts="requested", first_bytes=(1000,) * 3)
     judge(malloc(64, size=64))
-    judge(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
+    judge(do.Realloc(0, requested), size=blocks.layout.room_bytes(requested))
     assert judge.facts.counted_bytes == requested
 
 
@@ -131,24 +120,26 @@ def test_half_of_an_odd_room_is_rounded_down() -> None:
 
 
 def test_where_each_realloc_counts_one_in_place_counts_in_full(judge: Judge) -> None:
-    judge(malloc(9, size=16), answer(Realloc(0, 16), size=16))
+    judge(malloc(9, size=16), answer(do.Realloc(0, 16), size=16))
     assert until(judge) == UNTIL - 32
 
 
 def test_a_block_that_stays_counts_nothing_and_keeps_its_room(blocks: Contract) -> None:
     judge = judge_of(blocks, realloc="when_moved")
-    judge(malloc(30, size=32), answer(Realloc(0, 16), size=32))
+    judge(malloc(30, size=32), answer(do.Realloc(0, 16), size=32))
     assert (until(judge), judge.facts.counted_bytes) == (UNTIL - 32, None)
 
 
 def test_a_block_that_stays_is_measured_by_its_room_ever_after(blocks: Contract) -> None:
     judge = judge_of(blocks, realloc="when_moved")
-    judge(malloc(30, size=32), answer(Realloc(0, 16), size=32), answer(Realloc(0, 15), size=16))
+    judge(
+        malloc(30, size=32), answer(do.Realloc(0, 16), size=32), answer(do.Realloc(0, 15), size=16)
+    )
 
 
 def test_a_block_that_grows_a_little_gets_room_for_a_quarter_more(blocks: Contract) -> None:
     judge = judge_of(blocks, realloc="when_moved", counts="requested")
-    judge(malloc(6, size=8), answer(Realloc(0, 9), size=16))
+    judge(malloc(6, size=8), answer(do.Realloc(0, 9), size=16))
     assert judge.facts.counted_bytes == 10
 
 
@@ -156,32 +147,32 @@ def test_a_block_that_grows_a_little_gets_room_for_a_quarter_more(blocks: Contra
 def test_unless_alike_blocks_move(blocks: Contract, requested: int, counted: int | None) -> None:
     judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(1000,) * 3)
     judge(malloc(32, size=32))
-    judge(Realloc(0, requested), size=blocks.layout.room_bytes(requested))
+    judge(do.Realloc(0, requested), size=blocks.layout.room_bytes(requested))
     assert judge.facts.counted_bytes == counted
 
 
 def test_unless_alike_a_block_that_was_sampled_moves(blocks: Contract) -> None:
     judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(3,) * 3)
-    judge(malloc(4, size=8, samples=1), answer(Realloc(0, 3), size=8))
+    judge(malloc(4, size=8, samples=1), answer(do.Realloc(0, 3), size=8))
     assert judge.facts.counted_bytes == 3
-    judge(Realloc(0, 2), size=8)
+    judge(do.Realloc(0, 2), size=8)
     assert judge.facts.counted_bytes is None
 
 
 def test_unless_alike_a_block_moves_when_a_sample_is_due(blocks: Contract) -> None:
     judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(60,) * 3)
-    judge(malloc(32, size=32), answer(Realloc(0, 28), size=32))
-    judge(Realloc(0, 29), samples=1, size=32)
+    judge(malloc(32, size=32), answer(do.Realloc(0, 28), size=32))
+    judge(do.Realloc(0, 29), samples=1, size=32)
 
 
 def test_a_block_beyond_all_classes_stays_though_a_sample_is_due(blocks: Contract) -> None:
     judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(310,) * 3)
-    judge(malloc(300, size=512), answer(Realloc(0, 310), size=512))
+    judge(malloc(300, size=512), answer(do.Realloc(0, 310), size=512))
     assert judge.facts.counted_bytes is None
 
 
 def test_a_block_may_be_sampled_when_it_is_made_another_size(judge: Judge) -> None:
-    judge(malloc(9, size=16), answer(Realloc(0, 40), samples=1, size=64))
+    judge(malloc(9, size=16), answer(do.Realloc(0, 40), samples=1, size=64))
 
 
 # How much room a block has.
@@ -191,7 +182,7 @@ def test_a_sampled_block_has_room_for_the_class_where_nothing_else_is_said(judge
     judge(malloc(60, size=64, samples=1))
 
 
-@pytest.mark.parametrize("action", [Malloc(9), Calloc(3, 3), Realloc(0, 9)], ids=str)
+@pytest.mark.parametrize("action", [do.Malloc(9), do.Calloc(3, 3), do.Realloc(0, 9)], ids=str)
 def test_another_room_than_that_of_the_class_is_wrong(judge: Judge, action: Action) -> None:
     mismatch = judge.mismatch(malloc(20, size=32), action, size=32)
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("size", 16, 32)
@@ -199,7 +190,7 @@ def test_another_room_than_that_of_the_class_is_wrong(judge: Judge, action: Acti
 
 def test_a_target_that_reports_no_room_is_not_judged_by_it(blocks: Contract) -> None:
     judge = judge_of(blocks, observes=("samples", "minors"))
-    judge(Malloc(9), Realloc(0, 9))
+    judge(do.Malloc(9), do.Realloc(0, 9))
 
 
 # Who samples.
@@ -214,7 +205,7 @@ def test_sampling_is_off_at_the_start_where_the_contract_says_nothing(blocks: Co
     judge = judge_of(blocks, initial_period_bytes=0)
     judge(malloc(60, size=64))
     assert not judge.facts.was_enabled
-    judge(EnableSampling(PERIOD), malloc(60, size=64, samples=1))
+    judge(do.EnableSampling(PERIOD), malloc(60, size=64, samples=1))
 
 
 def test_each_thread_has_a_clock_of_its_own(judge: Judge) -> None:
@@ -231,12 +222,12 @@ def test_each_thread_goes_on_by_its_own_seed(judge: Judge) -> None:
 
 
 def test_a_realloc_is_counted_by_the_thread_that_asks(judge: Judge) -> None:
-    judge(malloc(9, size=16, thread=1), answer(Realloc(0, 9, thread=2), size=16))
+    judge(malloc(9, size=16, thread=1), answer(do.Realloc(0, 9, thread=2), size=16))
     assert [until(judge, thread) for thread in range(3)] == [50, 44, 54]
 
 
 def test_the_message_is_of_the_thread_that_allocated(judge: Judge) -> None:
-    mismatch = judge.mismatch(Malloc(9, thread=2), samples=1, size=16)
+    mismatch = judge.mismatch(do.Malloc(9, thread=2), samples=1, size=16)
     assert mismatch.why == (
         "70 bytes were left until the next sample, the block counts 16, "
         "the period is 100 on average: no sample expected"
@@ -244,25 +235,25 @@ def test_the_message_is_of_the_thread_that_allocated(judge: Judge) -> None:
 
 
 def test_the_message_names_the_byte_of_each_sample(blocks: Contract) -> None:
-    mismatch = judge_of(blocks, crosses="at").mismatch(Malloc(100), samples=0, size=128)
+    mismatch = judge_of(blocks, crosses="at").mismatch(do.Malloc(100), samples=0, size=128)
     assert "the block counts 128" in mismatch.why
     assert mismatch.why.endswith(": 1 sample expected, at byte 49")
 
 
 def test_enabling_restarts_the_count_of_every_thread(judge: Judge) -> None:
-    judge(EnableSampling(200, thread=1))
+    judge(do.EnableSampling(200, thread=1))
     expected = [generator_of("gperftools", seed).draw(200) for seed in (1, 2, 3)]
     assert [until(judge, thread) for thread in range(3)] == expected
 
 
-@pytest.mark.parametrize("action", [Malloc(60), Calloc(2, 30), Realloc(0, 60)], ids=str)
+@pytest.mark.parametrize("action", [do.Malloc(60), do.Calloc(2, 30), do.Realloc(0, 60)], ids=str)
 @pytest.mark.parametrize("samples", [0, 2])
 def test_samples_that_are_not_due_are_wrong(judge: Judge, action: Action, samples: int) -> None:
     mismatch = judge.mismatch(malloc(9, size=16), action, samples=samples, size=64)
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("samples", 1, samples)
 
 
-@pytest.mark.parametrize("action", [Free(0), SetPeriod(7), ReadProfile()], ids=str)
+@pytest.mark.parametrize("action", [do.Free(0), do.SetPeriod(7), do.ReadProfile()], ids=str)
 def test_what_allocates_nothing_is_not_sampled(judge: Judge, action: Action) -> None:
     assert judge.mismatch(malloc(9, size=16), action, samples=1).field == "samples"
 
@@ -271,17 +262,17 @@ def test_what_allocates_nothing_is_not_sampled(judge: Judge, action: Action) -> 
 
 
 def test_setting_the_period_leaves_the_present_distance(judge: Judge) -> None:
-    judge(SetPeriod(4000))
+    judge(do.SetPeriod(4000))
     assert (judge.facts.period_bytes, until(judge)) == (4000, UNTIL)
 
 
 def test_what_is_drawn_after_the_period_was_set_is_drawn_for_it(judge: Judge) -> None:
-    judge(SetPeriod(4000), malloc(60, size=64, samples=1))
+    judge(do.SetPeriod(4000), malloc(60, size=64, samples=1))
     assert until(judge) == generator_of("gperftools", 1).draw(4000)
 
 
 def test_setting_the_period_does_not_enable(judge: Judge) -> None:
-    judge(DisableSampling(), SetPeriod(4000), malloc(60, size=64))
+    judge(do.DisableSampling(), do.SetPeriod(4000), malloc(60, size=64))
     assert judge.facts.period_bytes is None
 
 
@@ -289,7 +280,7 @@ def test_setting_the_period_does_not_enable(judge: Judge) -> None:
 def unrecorded(blocks: Contract) -> Judge:
     """Paused, and counting all the same."""
     judge = judge_of(blocks, paused="counting")
-    judge(malloc(9, size=16), PauseSampling())
+    judge(malloc(9, size=16), do.PauseSampling())
     return judge
 
 
@@ -299,7 +290,7 @@ def test_where_pausing_goes_on_counting_nothing_is_said_of_samples(unrecorded: J
 
 
 def test_a_sample_that_is_said_while_paused_is_wrong(unrecorded: Judge) -> None:
-    assert unrecorded.mismatch(Malloc(60), samples=1, size=64).why == "sampling was off"
+    assert unrecorded.mismatch(do.Malloc(60), samples=1, size=64).why == "sampling was off"
 
 
 def test_a_distance_that_ends_in_a_counting_pause_is_followed_by_another(unrecorded: Judge) -> None:
@@ -308,32 +299,32 @@ def test_a_distance_that_ends_in_a_counting_pause_is_followed_by_another(unrecor
 
 
 def test_where_pausing_goes_on_counting_resuming_changes_nothing(unrecorded: Judge) -> None:
-    unrecorded(malloc(9, size=16), ResumeSampling())
+    unrecorded(malloc(9, size=16), do.ResumeSampling())
     assert (unrecorded.facts.period_bytes, until(unrecorded)) == (PERIOD, UNTIL - 32)
     unrecorded(malloc(30, size=32, samples=1))
 
 
 def test_a_period_that_is_set_while_paused_is_drawn_for(unrecorded: Judge) -> None:
-    unrecorded(SetPeriod(4000), malloc(60, size=64))
+    unrecorded(do.SetPeriod(4000), malloc(60, size=64))
     assert until(unrecorded) == generator_of("gperftools", 1).draw(4000)
-    unrecorded(ResumeSampling())
+    unrecorded(do.ResumeSampling())
     assert unrecorded.facts.period_bytes == 4000
 
 
 def test_disabling_ends_the_count_that_goes_on(unrecorded: Judge) -> None:
-    unrecorded(DisableSampling(), malloc(60, size=64))
+    unrecorded(do.DisableSampling(), malloc(60, size=64))
     assert (unrecorded.facts.unrecorded, until(unrecorded)) == (0, UNTIL - 16)
 
 
 def test_enabling_restarts_a_count_that_pausing_continues(unrecorded: Judge) -> None:
-    unrecorded(EnableSampling(200))
+    unrecorded(do.EnableSampling(200))
     assert until(unrecorded) == generator_of("gperftools", 1).draw(200)
 
 
 def test_where_pausing_stops_the_count_nothing_is_due_meanwhile(judge: Judge) -> None:
-    judge(PauseSampling(), malloc(60, size=64))
+    judge(do.PauseSampling(), malloc(60, size=64))
     assert (judge.facts.unrecorded, until(judge)) == (0, UNTIL)
-    judge(ResumeSampling())
+    judge(do.ResumeSampling())
     assert until(judge) == generator_of("gperftools", 1).draw(PERIOD)
 
 
@@ -349,29 +340,29 @@ def telling(blocks: Contract) -> Judge:
 
 
 def test_the_offset_and_the_weight_of_a_sample_are_right(telling: Judge) -> None:
-    telling(Malloc(60), samples=1, offsets=[UNTIL], weights=[PERIOD + 60 - UNTIL - 1])
+    telling(do.Malloc(60), samples=1, offsets=[UNTIL], weights=[PERIOD + 60 - UNTIL - 1])
 
 
 @pytest.mark.parametrize("offsets", [[], [51], [50, 50]], ids=str)
 def test_another_byte_than_the_drawn_one_is_wrong(telling: Judge, offsets: list[int]) -> None:
-    mismatch = telling.mismatch(Malloc(60), samples=1, offsets=offsets, weights=[109])
+    mismatch = telling.mismatch(do.Malloc(60), samples=1, offsets=offsets, weights=[109])
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("offsets", [UNTIL], offsets)
 
 
 @pytest.mark.parametrize("weights", [[], [100], [109, 109]], ids=str)
 def test_another_weight_is_wrong(telling: Judge, weights: list[int]) -> None:
-    mismatch = telling.mismatch(Malloc(60), samples=1, offsets=[UNTIL], weights=weights)
+    mismatch = telling.mismatch(do.Malloc(60), samples=1, offsets=[UNTIL], weights=weights)
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("weights", [109], weights)
 
 
-@pytest.mark.parametrize("action", [Malloc(9), Free(0)], ids=str)
+@pytest.mark.parametrize("action", [do.Malloc(9), do.Free(0)], ids=str)
 @pytest.mark.parametrize("fields", [{"offsets": [0]}, {"weights": [1]}], ids=str)
 def test_a_report_needs_a_sample(telling: Judge, action: Action, fields: dict[str, Any]) -> None:
-    assert telling.mismatch(Malloc(9), action, **fields).field in fields
+    assert telling.mismatch(do.Malloc(9), action, **fields).field in fields
 
 
 def test_what_the_contract_does_not_observe_of_a_sample_is_not_judged(judge: Judge) -> None:
-    judge(Malloc(60), samples=1, size=64, offsets=[7], weights=[8])
+    judge(do.Malloc(60), samples=1, size=64, offsets=[7], weights=[8])
 
 
 # What is freed counts back.
@@ -391,42 +382,42 @@ NET: dict[str, Any] = {
 def net(blocks: Contract) -> Judge:
     """A period of 100 bytes, of which 60 are allocated."""
     judge = judge_of(blocks, **NET)
-    judge(Malloc(60))
+    judge(do.Malloc(60))
     return judge
 
 
 def test_what_was_freed_since_the_last_sample_does_not_count_for_the_next(net: Judge) -> None:
-    net(Free(0), Malloc(99), answer(Malloc(2), samples=1, weights=[101]))
+    net(do.Free(0), do.Malloc(99), answer(do.Malloc(2), samples=1, weights=[101]))
     assert until(net) == PERIOD
 
 
 def test_a_period_that_is_freed_is_a_sample(net: Judge) -> None:
-    net(answer(Malloc(70), samples=1, weights=[130]), Free(0))
-    assert net.mismatch(Free(0)).expected == 1
+    net(answer(do.Malloc(70), samples=1, weights=[130]), do.Free(0))
+    assert net.mismatch(do.Free(0)).expected == 1
     assert until(net) == PERIOD
 
 
 def test_a_sample_of_what_is_freed_weighs_what_was_freed(net: Judge) -> None:
-    net(answer(Malloc(70), samples=1, weights=[130]), Malloc(5), Free(0))
-    net(Free(0), samples=1, weights=[125])
+    net(answer(do.Malloc(70), samples=1, weights=[130]), do.Malloc(5), do.Free(0))
+    net(do.Free(0), samples=1, weights=[125])
 
 
 def test_a_sample_of_what_is_freed_too_early_is_wrong(net: Judge) -> None:
-    mismatch = net.mismatch(Free(0), samples=1, weights=[60])
+    mismatch = net.mismatch(do.Free(0), samples=1, weights=[60])
     assert (mismatch.expected, mismatch.got) == (0, 1)
 
 
 def test_a_block_of_the_size_that_is_not_sampled_ends_a_distance(blocks: Contract) -> None:
     judge = judge_of(blocks, **{**NET, "counting": NetBytes(unsampled_bytes=130)})
-    judge(Malloc(40), Malloc(130))
+    judge(do.Malloc(40), do.Malloc(130))
     assert until(judge) == PERIOD
-    assert judge.mismatch(Malloc(131)).expected == 1
+    assert judge.mismatch(do.Malloc(131)).expected == 1
 
 
 def test_a_header_before_a_block_counts(blocks: Contract) -> None:
     kinds = {"block": attrs.evolve(blocks.layout.kinds["block"], fixed_bytes=10)}
     judge = judge_of(blocks, layout={"kinds": kinds}, counts="requested")
-    judge(Malloc(9), size=32)
+    judge(do.Malloc(9), size=32)
     assert until(judge) == UNTIL - 19
 
 

@@ -9,19 +9,11 @@ import attrs
 import pytest
 from judging import Judge, Step, answer
 
-from fuzz.protocol.actions import (
-    AllocateArray,
-    AllocateString,
-    CheckContents,
-    Free,
-    Malloc,
-    Realloc,
-    Write,
-)
+from fuzz.protocol import actions as do
 from fuzz.protocol.contract import Contract, layout_of_blocks
 from fuzz.protocol.written import contents_of
 
-STRING, CHECK = AllocateString(12), CheckContents()
+STRING, CHECK = do.AllocateString(12), do.CheckContents()
 
 
 @pytest.fixture
@@ -53,12 +45,12 @@ def test_a_short_object_has_the_first_bytes_of_a_long_one() -> None:
 
 def test_each_string_keeps_its_number(contract: Contract) -> None:
     judge = Judge(contract)
-    judge(STRING, AllocateString(0), STRING, Free(0), check([0], [3]))
+    judge(STRING, do.AllocateString(0), STRING, do.Free(0), check([0], [3]))
 
 
 def test_a_string_that_only_an_array_refers_to_is_checked_too(contract: Contract) -> None:
     judge = Judge(contract)
-    judge(STRING, AllocateArray(1), Write(1, 0, 0), Free(0), STRING, check([2], [1]))
+    judge(STRING, do.AllocateArray(1), do.Write(1, 0, 0), do.Free(0), STRING, check([2], [1]))
     assert "expected 2, got 1" in str(judge.mismatch(check([2])))
 
 
@@ -88,7 +80,7 @@ def test_a_row_without_a_meaning_is_a_mismatch(contract: Contract, row: list[int
 def test_a_resized_block_keeps_its_number(contract: Contract) -> None:
     blocks = attrs.evolve(contract, layout=layout_of_blocks(100), nursery_bytes=0, prebuilt=())
     judge = Judge(blocks)
-    judge(Malloc(20), Malloc(1), Free(0), Malloc(9), Realloc(1, 20), check([2], [3]))
+    judge(do.Malloc(20), do.Malloc(1), do.Free(0), do.Malloc(9), do.Realloc(1, 20), check([2], [3]))
     problem = str(judge.mismatch(check([2], [3, 16, 0])))
     assert "at offset 16, got 00 (block #4 has 20 bytes" in problem
 
@@ -98,10 +90,10 @@ def test_all_bytes_of_wide_characters_are_compared(contract: Contract) -> None:
     layout = attrs.evolve(contract.layout, kinds={**contract.layout.kinds, "string": string})
     wide = attrs.evolve(contract, layout=layout)
     judge = Judge(wide)
-    problem = str(judge.mismatch(AllocateString(3), check([1]), check([1, 11, 0])))
+    problem = str(judge.mismatch(do.AllocateString(3), check([1]), check([1, 11, 0])))
     assert "at offset 11, got 00 (string #1 has 12 bytes" in problem
     checksum = check([crc32(contents_of(1, 12))])
-    Judge(attrs.evolve(wide, contents="checksums"))(AllocateString(3), checksum)
+    Judge(attrs.evolve(wide, contents="checksums"))(do.AllocateString(3), checksum)
 
 
 def test_a_checksum_names_the_block_too(contract: Contract) -> None:

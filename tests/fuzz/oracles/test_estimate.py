@@ -13,27 +13,14 @@ from fuzz.oracles.counting.distances import generator_of
 from fuzz.oracles.estimate import IMPROBABLE, EstimateOracle, improbability
 from fuzz.oracles.oracle import Mismatch
 from fuzz.oracles.stands_for import STANDS_FOR, CountedBlock, dumped
-from fuzz.protocol.actions import (
-    AllocateNode,
-    AllocateString,
-    Calloc,
-    EnableSampling,
-    Free,
-    Malloc,
-    PauseSampling,
-    ReadProfile,
-    Realloc,
-    ResumeSampling,
-    SetCallback,
-    SetPeriod,
-)
+from fuzz.protocol import actions as do
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import problems_of
 
 BLOCKS = 10_000
-NODE = AllocateNode(0)
+NODE = do.AllocateNode(0)
 NODE_BYTES, STRING_BYTES = 32, 48
-STRING = AllocateString(STRING_BYTES - 25)
+STRING = do.AllocateString(STRING_BYTES - 25)
 
 
 def judge_of(contract: Contract) -> Judge:
@@ -42,7 +29,7 @@ def judge_of(contract: Contract) -> Judge:
 
 
 def profile(objects: int, size_bytes: int) -> Step:
-    return answer(ReadProfile(), profile=[objects, size_bytes])
+    return answer(do.ReadProfile(), profile=[objects, size_bytes])
 
 
 def mismatch_in(judge: Judge, *steps: Step, **fields: Any) -> Mismatch:
@@ -82,7 +69,7 @@ def test_a_block_that_counts_nothing_stands_for_as_many_as_one_of_a_byte(blocks:
     )
     rule = {"counts": "requested", "distances": "gperftools", "first_bytes": (), "seeds": (seed,)}
     judge = judge_of(profiling(blocks, **rule, initial_period_bytes=4096))
-    judge(Malloc(0), profile(4096, 0))
+    judge(do.Malloc(0), profile(4096, 0))
 
 
 JEMALLOC = {
@@ -112,7 +99,7 @@ in bytes and in eighths of objects."""
 def test_a_sample_has_jemallocs_estimate(blocks: Contract, size_bytes: int, lg: int) -> None:
     unbiased_bytes, eighths = JEMALLOC[size_bytes, lg]
     judge = judge_of(profiling(blocks, initial_period_bytes=2**lg))
-    judge(Malloc(size_bytes))
+    judge(do.Malloc(size_bytes))
     assert len(judge.facts.hits) == 1
     judge(profile(round(eighths / 8), unbiased_bytes))
 
@@ -138,9 +125,14 @@ def test_a_dump_has_jemallocs_numbers(sizes: dict[int, int], lg: int, expected: 
 def test_a_dump_has_all_blocks_since_the_samples_were_dropped(blocks: Contract) -> None:
     rule = {"estimates": "dumped", "setting_period": "drops", "initial_period_bytes": 8}
     judge = judge_of(profiling(blocks, **rule).without(["enable_sampling"]))
-    judge(Malloc(80), Malloc(80, thread=1), Free(0), answer(ReadProfile(), profile=[1, 80, 2, 160]))
-    assert judge.mismatch(ReadProfile(), profile=[1, 80, 1, 80]).expected == 160
-    judge(SetPeriod(16), answer(ReadProfile(), profile=[0, 0, 0, 0]))
+    judge(
+        do.Malloc(80),
+        do.Malloc(80, thread=1),
+        do.Free(0),
+        answer(do.ReadProfile(), profile=[1, 80, 2, 160]),
+    )
+    assert judge.mismatch(do.ReadProfile(), profile=[1, 80, 1, 80]).expected == 160
+    judge(do.SetPeriod(16), answer(do.ReadProfile(), profile=[0, 0, 0, 0]))
 
 
 def test_a_weight_stands_for_whole_blocks(blocks: Contract) -> None:
@@ -154,7 +146,7 @@ def test_a_weight_stands_for_whole_blocks(blocks: Contract) -> None:
 def judge(blocks: Contract) -> Judge:
     """A block of 8 bytes is sampled, and stands for 512.5 objects of 4100 bytes."""
     judge = judge_of(profiling(blocks, initial_period_bytes=4096))
-    judge(Malloc(8))
+    judge(do.Malloc(8))
     return judge
 
 
@@ -165,65 +157,65 @@ def test_a_profile_may_be_rounded(judge: Judge, objects: int, size_bytes: int) -
 
 @pytest.mark.parametrize(("objects", "direction"), [(1, "less"), (510, "less"), (515, "more")])
 def test_another_number_of_objects_is_wrong(judge: Judge, objects: int, direction: str) -> None:
-    mismatch = judge.mismatch(ReadProfile(), profile=[objects, 4100])
+    mismatch = judge.mismatch(do.ReadProfile(), profile=[objects, 4100])
     assert (mismatch.oracle, mismatch.field, mismatch.expected) == ("estimate", "objects", 513)
     assert mismatch.direction == direction
 
 
 @pytest.mark.parametrize("size_bytes", [8, 4097, 4103])
 def test_another_number_of_bytes_is_wrong(judge: Judge, size_bytes: int) -> None:
-    mismatch = judge.mismatch(ReadProfile(), profile=[512, size_bytes])
+    mismatch = judge.mismatch(do.ReadProfile(), profile=[512, size_bytes])
     assert (mismatch.field, mismatch.expected, mismatch.got) == ("bytes", 4100, size_bytes)
 
 
 @pytest.mark.parametrize("profile", [None, [], [512], [512, 4100, 0]], ids=str)
 def test_a_profile_is_two_numbers(judge: Judge, profile: list[int] | None) -> None:
-    assert judge.mismatch(ReadProfile(), profile=profile).field == "profile"
+    assert judge.mismatch(do.ReadProfile(), profile=profile).field == "profile"
 
 
 def test_what_is_not_sampled_stands_for_nothing(judge: Judge) -> None:
     assert judge.facts.bytes_until_sample() > 8
-    judge(Malloc(8), profile(512, 4100))
+    judge(do.Malloc(8), profile(512, 4100))
 
 
 def test_a_block_of_several_parts_stands_for_blocks_like_it(blocks: Contract) -> None:
     judge = judge_of(profiling(blocks, initial_period_bytes=4096))
-    judge(Calloc(2, 4), profile(512, 4100))
+    judge(do.Calloc(2, 4), profile(512, 4100))
 
 
 def test_each_sample_is_unbiased_for_itself_before_they_are_added(blocks: Contract) -> None:
     """Added first, 8 and 2^20 bytes would have a mean of half a MiB, and stand for 2 objects."""
     judge = judge_of(profiling(blocks, initial_period_bytes=4096))
-    judge(Malloc(8, thread=0), Malloc(2**20, thread=1), profile(513, 4100 + 2**20))
-    assert mismatch_in(judge, ReadProfile(), profile=[2, 8 + 2**20]).field == "objects"
+    judge(do.Malloc(8, thread=0), do.Malloc(2**20, thread=1), profile(513, 4100 + 2**20))
+    assert mismatch_in(judge, do.ReadProfile(), profile=[2, 8 + 2**20]).field == "objects"
 
 
 def test_what_was_freed_stands_for_nothing(judge: Judge) -> None:
-    judge(Malloc(8, thread=1), Free(0), profile(512, 4100), Free(0), profile(0, 0))
+    judge(do.Malloc(8, thread=1), do.Free(0), profile(512, 4100), do.Free(0), profile(0, 0))
 
 
 def test_a_block_that_another_thread_frees_is_gone(judge: Judge) -> None:
-    judge(Free(0, thread=2), profile(0, 0))
+    judge(do.Free(0, thread=2), profile(0, 0))
 
 
 def test_a_block_resized_without_a_sample_stands_for_nothing(judge: Judge) -> None:
-    judge(Realloc(0, 16))
+    judge(do.Realloc(0, 16))
     assert judge.facts.hits == ()
     judge(profile(0, 0))
 
 
 def test_a_block_sampled_when_resized_stands_for_its_new_size(judge: Judge) -> None:
-    judge(Realloc(0, 1024, thread=1), profile(round(36 / 8), 4629))
+    judge(do.Realloc(0, 1024, thread=1), profile(round(36 / 8), 4629))
 
 
 def test_a_block_that_stays_where_it_is_stands_for_what_it_did(blocks: Contract) -> None:
     judge = judge_of(profiling(blocks, initial_period_bytes=4096, realloc="when_moved"))
-    judge(Malloc(8), Realloc(0, 5), profile(512, 4100))
+    judge(do.Malloc(8), do.Realloc(0, 5), profile(512, 4100))
 
 
 def test_a_block_that_grows_a_little_stands_for_a_quarter_more(blocks: Contract) -> None:
     judge = judge_of(profiling(blocks, initial_period_bytes=4096, realloc="when_moved"))
-    judge(Malloc(1024), Realloc(0, 1030, thread=1))
+    judge(do.Malloc(1024), do.Realloc(0, 1030, thread=1))
     one_in = 1 / -math.expm1(-1280 / 4096)
     judge(profile(round(one_in), round(one_in * 1280)))
 
@@ -234,16 +226,16 @@ def test_what_becomes_of_samples_when_the_period_is_set(
 ) -> None:
     rule = {"initial_period_bytes": 4096, "setting_period": setting_period}
     judge = judge_of(profiling(blocks, **rule))
-    judge(Malloc(8), SetPeriod(2**19), profile(*figures))
+    judge(do.Malloc(8), do.SetPeriod(2**19), profile(*figures))
 
 
 def test_a_sample_stands_for_what_its_period_says_when_it_is_taken(blocks: Contract) -> None:
     judge = judge_of(profiling(blocks, initial_period_bytes=4096))
-    judge(SetPeriod(2**19), Malloc(8), profile(65536, 524292))
+    judge(do.SetPeriod(2**19), do.Malloc(8), profile(65536, 524292))
 
 
 def test_pausing_drops_no_sample(judge: Judge) -> None:
-    judge(PauseSampling(), profile(512, 4100), ResumeSampling(), profile(512, 4100))
+    judge(do.PauseSampling(), profile(512, 4100), do.ResumeSampling(), profile(512, 4100))
 
 
 def test_what_counts_is_what_is_sampled_and_what_is_reported_is_the_class(blocks: Contract) -> None:
@@ -251,7 +243,7 @@ def test_what_counts_is_what_is_sampled_and_what_is_reported_is_the_class(blocks
     contract = profiling(blocks, initial_period_bytes=4096)
     layout = attrs.evolve(contract.layout, size_classes=(8, 16))
     judge = judge_of(attrs.evolve(contract, layout=layout))
-    judge(Malloc(1), profile(512, 4100))
+    judge(do.Malloc(1), profile(512, 4100))
 
 
 def by_weight(blocks: Contract) -> Contract:
@@ -271,7 +263,7 @@ def by_weight(blocks: Contract) -> Contract:
 
 def test_a_weight_stands_for_what_tcmalloc_makes_of_it(blocks: Contract) -> None:
     judge = judge_of(by_weight(blocks))
-    judge(Malloc(20))
+    judge(do.Malloc(20))
     weight = 4096 + 21 - 15 - 1
     size_bytes = int(weight * 32 / 21 + 0.5)
     judge(profile((size_bytes + 32 // 2) // 32, size_bytes))
@@ -280,12 +272,12 @@ def test_a_weight_stands_for_what_tcmalloc_makes_of_it(blocks: Contract) -> None
 @pytest.mark.slow
 def test_on_average_weights_stand_for_all_that_was_allocated(blocks: Contract) -> None:
     judge = judge_of(by_weight(blocks))
-    judge(EnableSampling(64))
+    judge(do.EnableSampling(64))
     weights = 0
     for _ in range(BLOCKS):
-        judge(Malloc(20))
+        judge(do.Malloc(20))
         weights += sum(hit.weight for hit in judge.facts.hits)
-        judge(Free(0))
+        judge(do.Free(0))
     # Five standard deviations, and some more: a weight is about 1 / chance blocks.
     chance = 1 - math.exp(-21 / 64)
     assert abs(weights / 21 - BLOCKS) < 5 * math.sqrt(BLOCKS / chance)
@@ -306,7 +298,7 @@ def at_random(contract: Contract, **rule: Any) -> Contract:
 def chance(contract: Contract) -> Judge:
     """A node and a string alternate, and a sample is expected of each 80 bytes."""
     judge = judge_of(at_random(contract))
-    judge(EnableSampling(NODE_BYTES + STRING_BYTES))
+    judge(do.EnableSampling(NODE_BYTES + STRING_BYTES))
     return judge
 
 
@@ -314,7 +306,7 @@ def alternate(judge: Judge, samples: tuple[int, int], rounds: int) -> None:
     """A node and a string in each round, with these numbers of samples."""
     for _ in range(rounds):
         for action, count in zip((NODE, STRING), samples, strict=True):
-            judge(answer(action, samples=count), Free(0))
+            judge(answer(action, samples=count), do.Free(0))
 
 
 def test_a_fixed_stride_in_step_with_what_alternates_is_found(chance: Judge) -> None:
@@ -332,13 +324,13 @@ def test_a_few_rounds_in_step_may_be_chance(chance: Judge) -> None:
 
 
 def test_too_many_samples_are_found(chance: Judge) -> None:
-    assert mismatch_in(chance, *[STRING, Free(0)] * 1000, samples=1).direction == "more"
+    assert mismatch_in(chance, *[STRING, do.Free(0)] * 1000, samples=1).direction == "more"
 
 
 def test_of_one_kind_each_size_is_judged_by_itself(chance: Judge) -> None:
     """Strings of 40 and 120 bytes: a sample each is as many as both together should take."""
-    small, large = (AllocateString(length, nonmovable=True) for length in (40 - 25, 120 - 25))
-    mismatch = mismatch_in(chance, *[small, Free(0), large, Free(0)] * 1000, samples=1)
+    small, large = (do.AllocateString(length, nonmovable=True) for length in (40 - 25, 120 - 25))
+    mismatch = mismatch_in(chance, *[small, do.Free(0), large, do.Free(0)] * 1000, samples=1)
     assert "of every string of 40 bytes" in mismatch.why
 
 
@@ -354,25 +346,25 @@ def test_a_sampler_that_is_right_is_not_blamed(contract: Contract, per_allocatio
         random = Random(seed)
         judge = judge_of(at_random(contract, **(ONE if one else {})))
         period_bytes = 8 * random.randint(1, 30)
-        judge(EnableSampling(period_bytes))
+        judge(do.EnableSampling(period_bytes))
         ln_q = math.log(1 - 1 / period_bytes)
         for _ in range(400):
             action, size_bytes = random.choice(
-                ((NODE, NODE_BYTES), (STRING, STRING_BYTES), (AllocateString(200), 225))
+                ((NODE, NODE_BYTES), (STRING, STRING_BYTES), (do.AllocateString(200), 225))
             )
             samples, at = 0, int(math.log(1 - random.random()) / ln_q)
             while at < size_bytes:
                 samples, at = samples + 1, at + 1 + int(math.log(1 - random.random()) / ln_q)
-            judge(answer(action, samples=min(samples, 1) if one else samples), Free(0))
+            judge(answer(action, samples=min(samples, 1) if one else samples), do.Free(0))
 
 
 def test_a_large_object_without_a_sample_is_found_with_one_sample_each(contract: Contract) -> None:
     """With a period of 8, 280 bytes take no sample with a chance of exp(-37), 336 of exp(-45)."""
     judge = judge_of(at_random(contract, **ONE))
-    judge(EnableSampling(8), AllocateString(280 - 25))
+    judge(do.EnableSampling(8), do.AllocateString(280 - 25))
     other = judge_of(at_random(contract, **ONE))
-    other(EnableSampling(8))
-    assert mismatch_in(other, AllocateString(336 - 25)).direction == "less"
+    other(do.EnableSampling(8))
+    assert mismatch_in(other, do.AllocateString(336 - 25)).direction == "less"
 
 
 def test_a_block_is_expected_to_be_sampled_by_what_it_counts(blocks: Contract) -> None:
@@ -382,68 +374,68 @@ def test_a_block_is_expected_to_be_sampled_by_what_it_counts(blocks: Contract) -
     judge = judge_of(at_random(attrs.evolve(blocks, layout=layout), **rule))
     random = Random(1)
     for _ in range(1000):
-        judge(Malloc(100), samples=int(random.random() < 1 - (1 - 1 / 1000) ** 100))
-        judge(Free(0))
-    mismatch = mismatch_in(judge, *[Malloc(101), Free(0)] * 1000, samples=1)
+        judge(do.Malloc(100), samples=int(random.random() < 1 - (1 - 1 / 1000) ** 100))
+        judge(do.Free(0))
+    mismatch = mismatch_in(judge, *[do.Malloc(101), do.Free(0)] * 1000, samples=1)
     assert mismatch.why.startswith("of every block of 101 bytes")
 
 
 def test_a_block_that_is_made_another_size_is_expected_to_be_sampled(blocks: Contract) -> None:
     judge = judge_of(at_random(blocks, first_bytes=()))
-    judge(Malloc(100))
+    judge(do.Malloc(100))
     with pytest.raises(Mismatch, match=r"^estimate: .*every block; for"):
-        judge(*[Realloc(0, 100)] * 100)
+        judge(*[do.Realloc(0, 100)] * 100)
 
 
 def test_a_block_that_stays_is_not_expected_to_be_sampled(blocks: Contract) -> None:
     judge = judge_of(at_random(blocks, first_bytes=(), realloc="when_moved"))
-    judge(Malloc(100), *[Realloc(0, 100)] * 1000)
+    judge(do.Malloc(100), *[do.Realloc(0, 100)] * 1000)
 
 
 def test_an_allocation_of_no_bytes_that_is_sampled_is_found_at_once(blocks: Contract) -> None:
     judge = judge_of(at_random(blocks, first_bytes=(), counts="requested"))
-    assert judge.mismatch(Malloc(0), Malloc(0), samples=1).got == 1
+    assert judge.mismatch(do.Malloc(0), do.Malloc(0), samples=1).got == 1
 
 
 def test_while_sampling_is_off_nothing_is_expected(contract: Contract) -> None:
     judge = judge_of(at_random(contract))
     alternate(judge, (0, 0), rounds=1000)
-    judge(EnableSampling(80), PauseSampling())
+    judge(do.EnableSampling(80), do.PauseSampling())
     alternate(judge, (0, 0), rounds=1000)
 
 
 def test_with_a_period_of_0_each_allocation_is_sampled(contract: Contract) -> None:
     from_0 = attrs.evolve(contract.sampling.period_bytes, minimum=0)
     judge = judge_of(at_random(contract, period_bytes=from_0))
-    judge(EnableSampling(0))
+    judge(do.EnableSampling(0))
     judge(NODE, STRING, samples=1)
     wrong = mismatch_in(judge, NODE)
     assert (wrong.expected, wrong.got) == (1, 0)
 
 
 def test_what_a_callback_takes_is_not_taken_for_the_objects(chance: Judge) -> None:
-    chance(SetCallback(0))
+    chance(do.SetCallback(0))
     for _ in range(1000):
-        chance(answer(NODE, samples=3, minors=1, order="Msss"), Free(0))
+        chance(answer(NODE, samples=3, minors=1, order="Msss"), do.Free(0))
 
 
 def test_without_a_callback_an_object_that_collects_is_like_any_other(chance: Judge) -> None:
-    mismatch_in(chance, *[NODE, Free(0)] * 1000, samples=3, minors=1, order="Msss")
+    mismatch_in(chance, *[NODE, do.Free(0)] * 1000, samples=3, minors=1, order="Msss")
 
 
 def test_a_distance_that_was_drawn_for_another_period_is_not_judged(blocks: Contract) -> None:
     """The first of a million bytes is on its way, of which a period of 8 knows nothing."""
     judge = judge_of(at_random(blocks, first_bytes=(), initial_period_bytes=4096))
-    judge(SetPeriod(8), *[Malloc(16), Free(0)] * 1000, EnableSampling(8))
-    mismatch_in(judge, *[Malloc(16), Free(0)] * 1000)
+    judge(do.SetPeriod(8), *[do.Malloc(16), do.Free(0)] * 1000, do.EnableSampling(8))
+    mismatch_in(judge, *[do.Malloc(16), do.Free(0)] * 1000)
 
 
 def test_samples_are_expected_of_each_period_by_itself(chance: Judge) -> None:
     alternate(chance, (0, 0), rounds=60)
-    chance(EnableSampling(2**30))
+    chance(do.EnableSampling(2**30))
     alternate(chance, (0, 0), rounds=1000)
     # 60 nodes let expect 24, and 41 more the rest of 40.
-    assert mismatch_in(chance, EnableSampling(80), *[NODE] * 41).expected == 40
+    assert mismatch_in(chance, do.EnableSampling(80), *[NODE] * 41).expected == 40
 
 
 # The bound.

@@ -10,26 +10,8 @@ from judging import Judge, Step
 
 from fuzz.failures.corpus import shipped_traces
 from fuzz.oracles.memory import MemoryOracle
-from fuzz.protocol.actions import (
-    Action,
-    AddMemoryPressure,
-    AllocateArray,
-    AllocateNode,
-    AllocateOldString,
-    AllocateString,
-    AllocateWeakref,
-    CheckHeap,
-    CollectFull,
-    CollectMinor,
-    CollectProgress,
-    CollectStep,
-    Free,
-    LoadPrebuilt,
-    Pin,
-    TakeIdentity,
-    Unpin,
-    Write,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, OldSpace, Promise
 from fuzz.protocol.observation import Report
 from fuzz.replay import replay
@@ -46,8 +28,8 @@ SPACE = OldSpace(
     threshold_percent=250,
 )
 PROMISES: tuple[Promise, ...] = ("memory", "progress", "pressure")
-LARGE = AllocateString(240 - 25)
-NODE, STRING, FREE = AllocateNode(0), AllocateString(0), Free(0)
+LARGE = do.AllocateString(240 - 25)
+NODE, STRING, FREE = do.AllocateNode(0), do.AllocateString(0), do.Free(0)
 
 
 def judge_of(contract: Contract, *promises: Promise, space: OldSpace = SPACE) -> Judge:
@@ -71,13 +53,13 @@ def mismatch_of(judge: Judge, steps: Sequence[Step]) -> tuple[str, object, objec
 
 
 def full(*memory: int) -> Step:
-    return CollectFull(), {"minors": 4, "memory": [*memory]}
+    return do.CollectFull(), {"minors": 4, "memory": [*memory]}
 
 
 def minor(*figures: int, major_state: int = SCANNING) -> Step:
     """A minor collection, with these figures in its report."""
     reports = [Report([5], figures[0], figures[1], major_state)] if figures else []
-    return CollectMinor(), {"minors": 1, "reports": reports}
+    return do.CollectMinor(), {"minors": 1, "reports": reports}
 
 
 def collecting(action: Action, minors: int = 1, state: int = SCANNING) -> Step:
@@ -89,40 +71,43 @@ def old(nodes: int) -> tuple[Step, ...]:
     return (*[NODE] * nodes, minor())
 
 
-STEP, BEGUN = collecting(CollectStep()), collecting(CollectStep(), state=MARKING)
-ENDED = collecting(CollectStep(), minors=3)
+STEP, BEGUN = collecting(do.CollectStep()), collecting(do.CollectStep(), state=MARKING)
+ENDED = collecting(do.CollectStep(), minors=3)
 PINNED_STRINGS: tuple[Step, ...] = (
-    *[AllocateString(14)] * 17,
-    *[Pin(slot) for slot in range(17)],
+    *[do.AllocateString(14)] * 17,
+    *[do.Pin(slot) for slot in range(17)],
     minor(),
-    *[Unpin(slot) for slot in range(17)],
+    *[do.Unpin(slot) for slot in range(17)],
     *[FREE] * 17,
 )
 RIGHT: dict[str, list[Step]] = {
-    "nothing lives": [LoadPrebuilt(0), NODE, LARGE, Free(1), Free(1), full(0, 0)],
+    "nothing lives": [do.LoadPrebuilt(0), NODE, LARGE, do.Free(1), do.Free(1), full(0, 0)],
     "bytes are rounded up to words": [
-        *(AllocateString(1), AllocateString(100), AllocateString(0, nonmovable=True)),
-        *(AllocateWeakref(0), AllocateOldString(0), full(32 + 128 + 32 + 16 + 32, 512)),
+        *(do.AllocateString(1), do.AllocateString(100), do.AllocateString(0, nonmovable=True)),
+        *(do.AllocateWeakref(0), do.AllocateOldString(0), full(32 + 128 + 32 + 16 + 32, 512)),
     ],
     "a prebuilt object holds another": [
-        LoadPrebuilt(0),
+        do.LoadPrebuilt(0),
         NODE,
-        Write(0, 0, 1),
-        Free(1),
+        do.Write(0, 0, 1),
+        do.Free(1),
         FREE,
         full(32, 512),
     ],
     "an arena that was needed may remain": [*old(10), *[FREE] * 9, full(32, 1024)],
     "what a dead parent held had a page": [
-        *(*old(6), STRING, AllocateWeakref(6), Write(0, 0, 6), Free(6), FREE),
+        *(*old(6), STRING, do.AllocateWeakref(6), do.Write(0, 0, 6), do.Free(6), FREE),
         full(5 * 32 + 16, 1024),
     ],
     "while sweeping, objects begin new pages": [
-        *([NODE] * 9 + [collecting(CollectStep(), 3, SWEEPING)]),
+        *([NODE] * 9 + [collecting(do.CollectStep(), 3, SWEEPING)]),
         *((STRING, {"state": SWEEPING}), full(320, 1024)),
     ],
     **{
-        f"an old string in {arena_bytes} arena bytes": [AllocateOldString(0), full(32, arena_bytes)]
+        f"an old string in {arena_bytes} arena bytes": [
+            do.AllocateOldString(0),
+            full(32, arena_bytes),
+        ]
         for arena_bytes in (0, 512)
     },
     **{
@@ -133,43 +118,43 @@ RIGHT: dict[str, list[Step]] = {
     "a report after a major collection has begun": [NODE, BEGUN, ENDED, minor(0, 512)],
     "a pinned object is still in the nursery": [
         STRING,
-        Pin(0),
+        do.Pin(0),
         full(0, 0),
-        Unpin(0),
+        do.Unpin(0),
         full(32, 512),
     ],
     "a pinned object that only a dead one holds": [
-        *(AllocateArray(1), minor(24, 512), STRING, Pin(1), Write(0, 0, 1), FREE, FREE),
+        *(do.AllocateArray(1), minor(24, 512), STRING, do.Pin(1), do.Write(0, 0, 1), FREE, FREE),
         minor(24, 512),
     ],
     **{
         f"a pinned object with an identity: {memory}": [
-            *(STRING, TakeIdentity(0), Pin(0)),
+            *(STRING, do.TakeIdentity(0), do.Pin(0)),
             *[full(*memory)] * 2,
         ]
         for memory in ((0, 0), (32, 512))
     },
     # Progress.
     "an allocation at the threshold": [*old(20), collecting(NODE)],
-    "progress at the threshold": [*old(20), collecting(CollectProgress())],
+    "progress at the threshold": [*old(20), collecting(do.CollectProgress())],
     "a minor collection beyond the threshold": [*old(100), minor()],
     "many minor collections may be a major one": [*old(21), collecting(NODE, minors=4)],
     "the threshold is unknown after a major collection": [
         *(*old(21), BEGUN, ENDED, *old(100)),
-        *(collecting(action) for action in (NODE, CollectProgress(), CollectStep())),
+        *(collecting(action) for action in (NODE, do.CollectProgress(), do.CollectStep())),
     ],
     "objects that die young": [*[NODE, FREE] * 100, collecting(NODE)],
     "dead objects outside are freed": [LARGE, LARGE, FREE, FREE, collecting(LARGE), LARGE],
     "pinned objects do not count": [
         *(*PINNED_STRINGS, collecting(NODE)),
-        collecting(CollectProgress()),
+        collecting(do.CollectProgress()),
     ],
-    "a walk beyond the threshold": [*old(21), CheckHeap()],
+    "a walk beyond the threshold": [*old(21), do.CheckHeap()],
     # Pressure.
-    "less pressure": [AddMemoryPressure(320), AddMemoryPressure(320), NODE],
-    "any collection is the one that was due": [AddMemoryPressure(641), minor(), NODE],
+    "less pressure": [do.AddMemoryPressure(320), do.AddMemoryPressure(320), NODE],
+    "any collection is the one that was due": [do.AddMemoryPressure(641), minor(), NODE],
     "a full collection forgets the pressure": [
-        *(AddMemoryPressure(640), full(0, 0), AddMemoryPressure(640)),
+        *(do.AddMemoryPressure(640), full(0, 0), do.AddMemoryPressure(640)),
         NODE,
     ],
 }
@@ -189,7 +174,7 @@ WRONG: dict[str, tuple[list[Step], tuple[str, object, object]]] = {
     },
     "no arena": ([NODE, full(32, 0)], ("arena_bytes", 512, 0)),
     "pages of four sizes need a second arena": (
-        [NODE, AllocateWeakref(0), AllocateArray(1), AllocateArray(3), full(112, 512)],
+        [NODE, do.AllocateWeakref(0), do.AllocateArray(1), do.AllocateArray(3), full(112, 512)],
         ("arena_bytes", 1024, 512),
     ),
     "an arena that was never needed": ([NODE, full(32, 1024)], ("arena_bytes", 512, 1024)),
@@ -197,8 +182,11 @@ WRONG: dict[str, tuple[list[Step], tuple[str, object, object]]] = {
         f"{len(memory)} figures": ([full(*memory)], ("memory", "two figures", memory))
         for memory in ([], [0], [0, 0, 0])
     },
-    "no figures": ([collecting(CollectFull(), 4)], ("memory", "two figures", None)),
-    "a large string in an arena": ([AllocateOldString(16), full(48, 512)], ("arena_bytes", 0, 512)),
+    "no figures": ([collecting(do.CollectFull(), 4)], ("memory", "two figures", None)),
+    "a large string in an arena": (
+        [do.AllocateOldString(16), full(48, 512)],
+        ("arena_bytes", 0, 512),
+    ),
     "a report of too few bytes": ([NODE, minor(31, 512)], ("memory_used_bytes", 32, 31)),
     "a report of less than nothing": (
         [NODE, minor(-1, 512, major_state=MARKING)],
@@ -207,19 +195,19 @@ WRONG: dict[str, tuple[list[Step], tuple[str, object, object]]] = {
     "a report of too many arenas": ([NODE, minor(32, 1024)], ("arena_bytes", 512, 1024)),
     "a report of fewer than no arenas": ([NODE, minor(32, -512)], ("arena_bytes", 0, -512)),
     "more than the place of a pinned object": (
-        [STRING, TakeIdentity(0), TakeIdentity(0), Pin(0), full(33, 512)],
+        [STRING, do.TakeIdentity(0), do.TakeIdentity(0), do.Pin(0), full(33, 512)],
         ("memory_used_bytes", 32, 33),
     ),
     "the place of a dead object after two full collections": (
-        [STRING, TakeIdentity(0), Pin(0), FREE, full(32, 512), full(32, 512)],
+        [STRING, do.TakeIdentity(0), do.Pin(0), FREE, full(32, 512), full(32, 512)],
         ("memory_used_bytes", 0, 32),
     ),
     "the place of an object that was never pinned": (
-        [STRING, TakeIdentity(0), FREE, full(32, 512)],
+        [STRING, do.TakeIdentity(0), FREE, full(32, 512)],
         ("memory_used_bytes", 0, 32),
     ),
     "an allocation beyond the threshold": ([*old(21), collecting(NODE)], NEW_MAJOR),
-    "progress beyond the threshold": ([*old(21), collecting(CollectProgress())], NEW_MAJOR),
+    "progress beyond the threshold": ([*old(21), collecting(do.CollectProgress())], NEW_MAJOR),
     "a step": ([STEP], NEW_MAJOR),
     "the threshold depends on what a full collection left": (
         [*old(10), full(320, 1024), *old(15), collecting(NODE), *old(1), collecting(NODE)],
@@ -227,7 +215,7 @@ WRONG: dict[str, tuple[list[Step], tuple[str, object, object]]] = {
     ),
     "dead old objects are used": ([*old(21), *[FREE] * 21, collecting(NODE)], NEW_MAJOR),
     "an object outside beyond the threshold": ([LARGE] * 3, NEW_MINOR),
-    "an old object beyond the threshold": ([AllocateOldString(LARGE.length)] * 3, NEW_MINOR),
+    "an old object beyond the threshold": ([do.AllocateOldString(LARGE.length)] * 3, NEW_MINOR),
     "again after dead ones were freed": (
         [LARGE, LARGE, FREE, FREE, collecting(LARGE), LARGE, LARGE],
         NEW_MINOR,
@@ -235,15 +223,18 @@ WRONG: dict[str, tuple[list[Step], tuple[str, object, object]]] = {
     "living objects outside": ([LARGE, LARGE, collecting(LARGE)], NEW_MAJOR),
     **{
         f"{action.length if action is LARGE else 'a node'} after pressure {pressed}": (
-            [*map(AddMemoryPressure, pressed), action],
+            [*map(do.AddMemoryPressure, pressed), action],
             NEW_MINOR,
         )
         for pressed in ([641], [320, 321], [640, 1])
         for action in (NODE, LARGE)
     },
-    "pressure begins a major collection": ([AddMemoryPressure(641), collecting(NODE)], NEW_MAJOR),
+    "pressure begins a major collection": (
+        [do.AddMemoryPressure(641), collecting(NODE)],
+        NEW_MAJOR,
+    ),
     "pressure lowers the threshold": (
-        [AddMemoryPressure(600), *old(2), collecting(NODE)],
+        [do.AddMemoryPressure(600), *old(2), collecting(NODE)],
         NEW_MAJOR,
     ),
 }
@@ -264,7 +255,7 @@ def test_wrong_memory(
             "are node #1 (32): 32 bytes; 32 bytes less, as node #1 takes, which is",
         ),
         (
-            [NODE, AllocateArray(2), full(64, 512), FREE, full(64, 512)],
+            [NODE, do.AllocateArray(2), full(64, 512), FREE, full(64, 512)],
             "are array #2 (32): 32 bytes; 32 bytes more, as node #1 takes",
         ),
         (
@@ -297,7 +288,7 @@ def test_a_large_array_has_a_bit_for_each_card(
     contract: Contract, length: int, card_items: int, used_bytes: int
 ) -> None:
     judge = judge_of(contract, "memory", space=attrs.evolve(SPACE, card_items=card_items))
-    judge(AllocateArray(length), full(used_bytes, 0))
+    judge(do.AllocateArray(length), full(used_bytes, 0))
 
 
 @pytest.mark.parametrize(
@@ -305,9 +296,9 @@ def test_a_large_array_has_a_bit_for_each_card(
     [
         (["progress"], [NODE, full(99, 99)]),
         (["progress", "pressure"], [minor(-1, 10**6)]),
-        (["memory"], [*old(21), collecting(NODE), collecting(CollectProgress()), STEP]),
+        (["memory"], [*old(21), collecting(NODE), collecting(do.CollectProgress()), STEP]),
         (["memory"], [LARGE, LARGE, LARGE]),
-        (["memory", "progress"], [AddMemoryPressure(10**6), NODE]),
+        (["memory", "progress"], [do.AddMemoryPressure(10**6), NODE]),
     ],
 )
 def test_what_is_not_promised_is_not_judged(
@@ -317,7 +308,9 @@ def test_what_is_not_promised_is_not_judged(
 
 
 def test_pressure_is_judged_without_the_promise_of_progress(contract: Contract) -> None:
-    assert mismatch_of(judge_of(contract, "pressure"), [AddMemoryPressure(641), NODE]) == NEW_MINOR
+    assert (
+        mismatch_of(judge_of(contract, "pressure"), [do.AddMemoryPressure(641), NODE]) == NEW_MINOR
+    )
 
 
 def test_a_contract_that_promises_nothing_is_not_judged(contract: Contract) -> None:

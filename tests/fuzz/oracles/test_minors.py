@@ -6,25 +6,19 @@ import attrs
 import pytest
 from judging import Judge, answer
 
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    AllocateString,
-    CollectProgress,
-    CollectStep,
-    SetCallback,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 
 SCANNING, MARKING, SWEEPING, FINALIZING = range(4)
-NODE = AllocateNode(0)
-OUTSIDE = AllocateNode(0, nonmovable=True)
-HALF = SetCallback(111)
+NODE = do.AllocateNode(0)
+OUTSIDE = do.AllocateNode(0, nonmovable=True)
+HALF = do.SetCallback(111)
 """Its string takes 136 bytes of a nursery of 256."""
-OTHER_HALF = AllocateString(103)
+OTHER_HALF = do.AllocateString(103)
 """128 bytes, which do not fit beside it."""
 STEPS_TO_FINALIZING = tuple(
-    answer(CollectStep(), minors=1, state=state) for state in (MARKING, SWEEPING, FINALIZING)
+    answer(do.CollectStep(), minors=1, state=state) for state in (MARKING, SWEEPING, FINALIZING)
 )
 
 
@@ -41,7 +35,7 @@ def judge(contract: Contract) -> Judge:
     return judge_of(contract, "state")
 
 
-@pytest.mark.parametrize("collecting", [NODE, OUTSIDE, CollectProgress()])
+@pytest.mark.parametrize("collecting", [NODE, OUTSIDE, do.CollectProgress()])
 def test_without_steps_there_is_one_minor_collection(judge: Judge, collecting: Action) -> None:
     problem = str(judge.mismatch(answer(collecting, minors=1), answer(collecting, minors=2)))
     assert problem.startswith("minors: minors: expected 1, got 2 (the major collection")
@@ -78,7 +72,7 @@ def test_a_callback_that_leaves_room_does_not_collect(judge: Judge) -> None:
 
 
 def test_an_object_outside_needs_no_room_beside_the_string(judge: Judge) -> None:
-    judge(HALF, answer(AllocateString(103, nonmovable=True), minors=1))
+    judge(HALF, answer(do.AllocateString(103, nonmovable=True), minors=1))
 
 
 def test_a_callback_that_does_not_run_collects_too_seldom(contract: Contract) -> None:

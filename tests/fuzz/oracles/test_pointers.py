@@ -6,24 +6,13 @@ import attrs
 import pytest
 from judging import Judge, Step, answer
 
-from fuzz.protocol.actions import (
-    Action,
-    AddMemoryPressure,
-    AllocateNode,
-    AllocateString,
-    CheckHeap,
-    CollectMinor,
-    DisableSampling,
-    EnableSampling,
-    Pin,
-    SetCallback,
-    Unpin,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 
 TOP = 256
-NODE, CHECK, COLLECT = AllocateNode(0), CheckHeap(), CollectMinor()
-PRESSURE, ENABLE, CALLBACK = AddMemoryPressure(8), EnableSampling(64), SetCallback(7)
+NODE, CHECK, COLLECT = do.AllocateNode(0), do.CheckHeap(), do.CollectMinor()
+PRESSURE, ENABLE, CALLBACK = do.AddMemoryPressure(8), do.EnableSampling(64), do.SetCallback(7)
 
 
 def step(
@@ -49,10 +38,10 @@ def judge(contract: Contract) -> Judge:
 
 FIRST = step(NODE, 32, TOP)
 ON = step(ENABLE, 0, 64, 64)
-PINNED = (step(AllocateString(0), 32, TOP), step(Pin(0), 32, TOP))
+PINNED = (step(do.AllocateString(0), 32, TOP), step(do.Pin(0), 32, TOP))
 PARTS = (*PINNED, step(COLLECT, 0, 32, top=32, minors=1))
 """A pinned string survives a minor collection, so the nursery has two parts."""
-UNPINNED = (*PARTS, step(Unpin(0), 0, 32, top=32))
+UNPINNED = (*PARTS, step(do.Unpin(0), 0, 32, top=32))
 FULL = tuple(step(NODE, 32 * number, TOP) for number in range(1, 9))
 
 
@@ -65,8 +54,10 @@ FULL = tuple(step(NODE, 32 * number, TOP) for number in range(1, 9))
             [FIRST, step(ENABLE, 32, 96, 96), step(NODE, 64, 96, 96)],
             id="the sample point is as far from free as the next sample",
         ),
-        pytest.param([step(EnableSampling(512), 0, TOP, 512)], id="a sample point beyond the top"),
-        pytest.param([ON, step(DisableSampling(), 0, TOP)], id="disabling moves the limit back"),
+        pytest.param(
+            [step(do.EnableSampling(512), 0, TOP, 512)], id="a sample point beyond the top"
+        ),
+        pytest.param([ON, step(do.DisableSampling(), 0, TOP)], id="disabling moves the limit back"),
         *[
             pytest.param(
                 [*PARTS, step(CHECK, free, top, top=top)],
@@ -76,7 +67,11 @@ FULL = tuple(step(NODE, 32 * number, TOP) for number in range(1, 9))
         ],
         pytest.param([*PARTS, step(NODE, 96, TOP)], id="in a part, an object ends at free"),
         pytest.param(
-            [*PARTS, step(EnableSampling(16), 0, 16, 16, top=32), step(ENABLE, 0, 32, 64, top=32)],
+            [
+                *PARTS,
+                step(do.EnableSampling(16), 0, 16, 16, top=32),
+                step(ENABLE, 0, 32, 64, top=32),
+            ],
             id="in a part, the limit is the smaller of sample point and top",
         ),
         pytest.param(
@@ -113,7 +108,7 @@ def test_right_pointers(judge: Judge, steps: list[Step]) -> None:
             for at in (0, 40, None)
         ],
         (
-            [step(AllocateNode(0, nonmovable=True), 0, TOP, size=32, outside=True, at=0)],
+            [step(do.AllocateNode(0, nonmovable=True), 0, TOP, size=32, outside=True, at=0)],
             "at: expected None, got 0",
         ),
         *[
@@ -126,8 +121,8 @@ def test_right_pointers(judge: Judge, steps: list[Step]) -> None:
         ([step(CHECK, 0, TOP, 64)], "sample_point: expected None, got 64"),
         ([step(ENABLE, 0, TOP, 64)], "limit: expected 64, got 256"),
         ([step(ENABLE, 0, 56, 64)], "limit: expected 64, got 56"),
-        ([step(EnableSampling(512), 0, 512, 512)], "limit: expected 256, got 512"),
-        ([step(EnableSampling(512), 0, 0, 512)], "limit: expected 256, got 0"),
+        ([step(do.EnableSampling(512), 0, 512, 512)], "limit: expected 256, got 512"),
+        ([step(do.EnableSampling(512), 0, 0, 512)], "limit: expected 256, got 0"),
         ([step(CHECK, 0, TOP - 8)], "limit: expected 256, got 248"),
         ([step(CHECK, 0, 248, top=248)], "top: expected 256, got 248"),
         ([step(CHECK, 0, 264, top=264)], "top: expected 256, got 264"),
@@ -150,7 +145,7 @@ def test_right_pointers(judge: Judge, steps: list[Step]) -> None:
             [*PARTS, step(ENABLE, 0, 32, 64, top=32), step(CHECK, 64, 64, 64)],
             "sample_point: expected 128, got 64",
         ),
-        ([*PARTS, step(EnableSampling(16), 0, 32, 16, top=32)], "limit: expected 16, got 32"),
+        ([*PARTS, step(do.EnableSampling(16), 0, 32, 16, top=32)], "limit: expected 16, got 32"),
         ([*PINNED, step(CHECK, 32, 32, top=32)], "top: expected 256, got 32"),
         ([*UNPINNED, step(COLLECT, 0, 32, top=32, minors=1)], "top: expected 256, got 32"),
         (

@@ -13,15 +13,8 @@ from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.clock import Clock
 from fuzz.oracles.counting.expected import Request
 from fuzz.oracles.oracle import Mismatch
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    AllocateString,
-    BeginThread,
-    DisableSampling,
-    EnableSampling,
-    EndThread,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import RetiredBuffers
@@ -149,7 +142,7 @@ def sums(own_bytes: int = 0) -> Judge:
     return Judge(contract)
 
 
-NODE, STRING = AllocateNode(1), AllocateString(16)
+NODE, STRING = do.AllocateNode(1), do.AllocateString(16)
 """Both have 32 bytes."""
 
 
@@ -160,7 +153,7 @@ def weighing(action: Action, *weights: int) -> Step:
 @pytest.mark.parametrize(("weight", "own_bytes"), [(32, 0), (33, 0), (33, 1), (34, 1)])
 def test_a_thread_stands_for_what_it_allocated_while_on(weight: int, own_bytes: int) -> None:
     judge = sums(own_bytes)
-    judge(NODE, EnableSampling(PERIOD))
+    judge(NODE, do.EnableSampling(PERIOD))
     is_wrong = weight > 32 + own_bytes
     with pytest.raises(Mismatch, match="thread_weights") if is_wrong else nullcontext():
         judge(weighing(NODE, weight))
@@ -168,14 +161,14 @@ def test_a_thread_stands_for_what_it_allocated_while_on(weight: int, own_bytes: 
 
 def test_bytes_while_off_are_not_the_threads() -> None:
     judge = sums()
-    judge(EnableSampling(PERIOD), NODE, DisableSampling(), NODE, EnableSampling(PERIOD))
+    judge(do.EnableSampling(PERIOD), NODE, do.DisableSampling(), NODE, do.EnableSampling(PERIOD))
     assert "at most 64, got 96" in str(judge.mismatch(weighing(NODE, 96)))
 
 
 def test_a_new_thread_does_not_stand_for_the_one_before() -> None:
     judge = sums()
-    judge(EnableSampling(PERIOD), NODE.by(1), EndThread(thread=1))
-    judge(BeginThread(thread=1), minors=1)
+    judge(do.EnableSampling(PERIOD), NODE.by(1), do.EndThread(thread=1))
+    judge(do.BeginThread(thread=1), minors=1)
     assert "at most 32, got 64" in str(judge.mismatch(weighing(NODE.by(1), 64)))
 
 
@@ -183,7 +176,7 @@ def test_a_new_thread_does_not_stand_for_the_one_before() -> None:
 def test_the_weights_of_a_kind_add_up_to_its_bytes_as_far_as_chance_allows(rounds: int) -> None:
     """Strings have half of the bytes, and nodes all weights: 32 n against sqrt(20.35 n) 64."""
     judge = sums()
-    judge(EnableSampling(PERIOD))
+    judge(do.EnableSampling(PERIOD))
     with pytest.raises(Mismatch, match="kind_weights") if rounds > 82 else nullcontext():
         for _ in range(rounds):
             judge(STRING, weighing(NODE, 64))
@@ -191,5 +184,5 @@ def test_the_weights_of_a_kind_add_up_to_its_bytes_as_far_as_chance_allows(round
 
 def test_each_sample_has_a_weight() -> None:
     judge = sums()
-    judge(EnableSampling(PERIOD))
+    judge(do.EnableSampling(PERIOD))
     assert "each sample has a weight" in str(judge.mismatch(NODE, samples=1))

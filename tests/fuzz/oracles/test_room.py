@@ -6,21 +6,13 @@ import attrs
 import pytest
 from judging import Judge, Step, answer
 
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    AllocateString,
-    CollectFull,
-    CollectMinor,
-    Free,
-    Pin,
-    Unpin,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 
-NODE, STRING = AllocateNode(0), AllocateString(0)
-MINOR = answer(CollectMinor(), minors=1)
-PINNED = (answer(STRING, at=64), Pin(0), MINOR)
+NODE, STRING = do.AllocateNode(0), do.AllocateString(0)
+MINOR = answer(do.CollectMinor(), minors=1)
+PINNED = (answer(STRING, at=64), do.Pin(0), MINOR)
 """A string of 32 bytes stays at 64."""
 FULL = (NODE,) * 8
 """Eight nodes fill the nursery of 256 bytes."""
@@ -52,8 +44,8 @@ def test_no_object_overlaps_a_pinned_one(judge: Judge, at: int) -> None:
 @pytest.mark.parametrize(
     "steps",
     [
-        pytest.param([Unpin(0), MINOR], id="unpinned, it moved"),
-        pytest.param([Free(0), answer(CollectFull(), minors=1)], id="it died"),
+        pytest.param([do.Unpin(0), MINOR], id="unpinned, it moved"),
+        pytest.param([do.Free(0), answer(do.CollectFull(), minors=1)], id="it died"),
     ],
 )
 def test_where_no_object_is_pinned_another_may_lie(judge: Judge, steps: list[Step]) -> None:
@@ -61,7 +53,7 @@ def test_where_no_object_is_pinned_another_may_lie(judge: Judge, steps: list[Ste
 
 
 def test_an_unpinned_object_stays_until_it_is_collected(judge: Judge) -> None:
-    assert "was pinned at 64" in judge.mismatch(*PINNED, Unpin(0), answer(NODE, at=64)).why
+    assert "was pinned at 64" in judge.mismatch(*PINNED, do.Unpin(0), answer(NODE, at=64)).why
 
 
 @pytest.mark.parametrize("at", [-8, 232, 256])

@@ -5,26 +5,8 @@ import pytest
 from judging import Judge, Step, answer
 
 from fuzz.oracles.survival import LISTED_MAX, SurvivalOracle
-from fuzz.protocol.actions import (
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateOldString,
-    AllocateString,
-    AllocateWeakref,
-    CheckHeap,
-    CollectFull,
-    CollectMinor,
-    DisableSampling,
-    EnableSampling,
-    Fork,
-    Free,
-    PauseSampling,
-    Pin,
-    ResumeSampling,
-    SetCallback,
-    Write,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Report
 from fuzz.protocol.target import Target
@@ -34,10 +16,10 @@ SURVIVED, OUTSIDE = 1, 2
 NODE, WEAKREF, ARRAY, STRING = 1 << 2, 2 << 2, 3 << 2, 4 << 2
 ALIVE = NODE | SURVIVED
 A_NODE, A_STRING, MINOR, DROP = (
-    AllocateNode(0),
-    AllocateString(0),
-    CollectMinor(),
-    DisableSampling(),
+    do.AllocateNode(0),
+    do.AllocateString(0),
+    do.CollectMinor(),
+    do.DisableSampling(),
 )
 
 
@@ -65,15 +47,15 @@ RIGHT: dict[str, list[Step]] = {
     # An unreachable old object keeps a sampled young one alive in the minor collection with which
     # a full one begins. A session of nine million actions found that the oracle expected its death.
     "an object survives, and the same full collection frees it": [
-        *(step(A_NODE), collect(), SAMPLED, step(AllocateWeakref(1))),
-        *(step(Write(0, 0, 1)), step(Free(0)), step(Free(0))),
-        step(CollectFull(), ALIVE, minors=5),
+        *(step(A_NODE), collect(), SAMPLED, step(do.AllocateWeakref(1))),
+        *(step(do.Write(0, 0, 1)), step(do.Free(0)), step(do.Free(0))),
+        step(do.CollectFull(), ALIVE, minors=5),
     ],
     "an object survives": [SAMPLED, collect(ALIVE)],
-    "an object dies": [step(A_STRING, samples=1), step(Free(0)), collect(STRING)],
-    "a large object": [step(AllocateArray(6), samples=1), collect(ARRAY | OUTSIDE | SURVIVED)],
+    "an object dies": [step(A_STRING, samples=1), step(do.Free(0)), collect(STRING)],
+    "a large object": [step(do.AllocateArray(6), samples=1), collect(ARRAY | OUTSIDE | SURVIVED)],
     "a nonmovable object": [
-        step(AllocateArray(0, nonmovable=True), samples=1),
+        step(do.AllocateArray(0, nonmovable=True), samples=1),
         collect(ARRAY | OUTSIDE | SURVIVED),
     ],
     "two samples": [step(A_NODE, samples=2), collect(ALIVE, ALIVE)],
@@ -83,7 +65,7 @@ RIGHT: dict[str, list[Step]] = {
     ],
     "several reports": [
         step(A_NODE, samples=2),
-        step(CollectFull(), ALIVE, minors=2, reports=2),
+        step(do.CollectFull(), ALIVE, minors=2, reports=2),
         collect(),
     ],
     "a collection inside an allocation reports earlier objects": [
@@ -92,18 +74,18 @@ RIGHT: dict[str, list[Step]] = {
     ],
     "dropped samples": [SAMPLED, step(DROP), collect()],
     "a string that is old from the start survives": [
-        *(step(AllocateOldString(0), samples=1), step(Free(0))),
+        *(step(do.AllocateOldString(0), samples=1), step(do.Free(0))),
         collect(STRING | OUTSIDE | SURVIVED),
     ],
     "a pinned object that nothing holds dies": [
-        *(step(A_STRING, samples=1), step(Pin(0)), step(Free(0))),
+        *(step(A_STRING, samples=1), step(do.Pin(0)), step(do.Free(0))),
         collect(STRING),
     ],
     "disabling reports": [
-        *(SAMPLED, step(DisableSampling(report=True), ALIVE, minors=1)),
+        *(SAMPLED, step(do.DisableSampling(report=True), ALIVE, minors=1)),
         collect(),
     ],
-    "enabling again keeps the samples": [SAMPLED, step(EnableSampling(8)), collect(ALIVE)],
+    "enabling again keeps the samples": [SAMPLED, step(do.EnableSampling(8)), collect(ALIVE)],
 }
 
 
@@ -117,19 +99,19 @@ WRONG: dict[str, tuple[list[Step], str]] = {
     "an object without a sample": ([step(A_NODE), collect(), collect(ALIVE)], "0, got 1"),
     **{
         f"{action} drops the samples": (
-            [SAMPLED, step(action), step(ResumeSampling()), collect(ALIVE)],
+            [SAMPLED, step(action), step(do.ResumeSampling()), collect(ALIVE)],
             "0, got 1",
         )
-        for action in (PauseSampling(), Fork())
+        for action in (do.PauseSampling(), do.Fork())
     },
     "a pinned object twice": (
-        [step(A_STRING, samples=1), step(Pin(0)), *[collect(STRING | SURVIVED)] * 2],
+        [step(A_STRING, samples=1), step(do.Pin(0)), *[collect(STRING | SURVIVED)] * 2],
         "0, got 1",
     ),
     "no report": ([SAMPLED, collect()], "1, got 0"),
     "an entry too many": ([SAMPLED, collect(ALIVE, ALIVE)], "1, got 2"),
     "an object in two collections": ([SAMPLED, collect(ALIVE), collect(ALIVE)], "0, got 1"),
-    "a report without a collection": ([SAMPLED, step(CheckHeap(), ALIVE)], "0, got 1"),
+    "a report without a collection": ([SAMPLED, step(do.CheckHeap(), ALIVE)], "0, got 1"),
 }
 
 
@@ -155,7 +137,7 @@ def test_a_minor_collection_makes_one_report_at_most(judge: Judge) -> None:
         (A_NODE, ALIVE | OUTSIDE, ["node", "outside", "survived"]),
         (A_NODE, WEAKREF | SURVIVED, ["weakref", "in the nursery", "survived"]),
         (A_NODE, 9 << 2 | SURVIVED, [9, "in the nursery", "survived"]),
-        (AllocateOldString(0), STRING | OUTSIDE, ["string", "outside", "died"]),
+        (do.AllocateOldString(0), STRING | OUTSIDE, ["string", "outside", "died"]),
     ],
 )
 def test_an_entry_that_is_wrong_is_described(
@@ -185,14 +167,14 @@ def test_the_reports_other_figures_are_not_judged(judge: Judge) -> None:
 
 # Callbacks.
 
-CALLBACK = SetCallback(7)
+CALLBACK = do.SetCallback(7)
 """Its string takes as many bytes as a node."""
 
 
 def with_callback(contract: Contract) -> Judge:
     """Sampling is on, 64 bytes were counted since the last sample, and there is a callback."""
     judge = Judge(attrs.evolve(contract, observes=("samples", "reports")))
-    judge(CALLBACK, EnableSampling(64), node(""), node(""))
+    judge(CALLBACK, do.EnableSampling(64), node(""), node(""))
     return judge
 
 
@@ -219,7 +201,7 @@ def minor(*reported: int) -> Step:
     return answer(MINOR, minors=1, order="M", reports=reports)
 
 
-ON = step(EnableSampling(24))
+ON = step(do.EnableSampling(24))
 
 
 @pytest.mark.parametrize(
@@ -264,9 +246,9 @@ def test_a_second_collection_reports_nothing_else(tight: Judge, reported: tuple[
 
 def test_the_reference_reports_a_callbacks_string_with_its_action(reference: Target) -> None:
     run = Run(reference, {"nursery_bytes": 64, "large_object_bytes": 64})
-    for action in (CALLBACK, EnableSampling(72), AllocateString(31)):
+    for action in (CALLBACK, do.EnableSampling(72), do.AllocateString(31)):
         run.step(action)
-    answers = [run.step(AllocateString(38)), run.step(MINOR)]
+    answers = [run.step(do.AllocateString(38)), run.step(MINOR)]
     entries = [[report.entries for report in answer.reports] for answer in answers]
     assert entries == [[[STRING]], [[STRING | SURVIVED]]]
 
@@ -292,9 +274,9 @@ def test_any_report_of_unknown_samples_is_right(unstated: Judge, entry: int) -> 
         ([node("Ms"), node("s"), minor(STRING, ALIVE), minor(ALIVE)], "0, got 1"),
         *[
             ([node("Ms"), step(action), minor(STRING)], "0, got 1")
-            for action in (DROP, PauseSampling(), Fork())
+            for action in (DROP, do.PauseSampling(), do.Fork())
         ],
-        ([node("Ms"), step(CheckHeap(), STRING)], "0, got 1"),
+        ([node("Ms"), step(do.CheckHeap(), STRING)], "0, got 1"),
         (  # More samples than there is memory.
             [answer(A_NODE, samples=10**14, size=32, outside=False), minor(ALIVE)],
             "100000000000000, got 1",

@@ -8,14 +8,8 @@ import pytest
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import Slice, slices_of
 from fuzz.oracles import RERUN_ORACLES
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    CheckHeap,
-    CollectMinor,
-    EnableSampling,
-    ReadNumber,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Promise
 from fuzz.protocol.observation import Observation
 from fuzz.run import run_actions
@@ -25,7 +19,7 @@ from fuzz.targets import make_target
 ACTIONS = 1_000
 UNSUPPORTED = ("pin", "unpin", "set_callback", "fork")
 OBSERVES = ("samples", "minors", "size", "outside", "value", "alive", "graph", "contents")
-TWICE = (AllocateNode(0), EnableSampling(8), ReadNumber(0), CheckHeap())
+TWICE = (do.AllocateNode(0), do.EnableSampling(8), do.ReadNumber(0), do.CheckHeap())
 
 
 class Whimsical:
@@ -44,11 +38,11 @@ class Whimsical:
 
     def perform(self, action: Action) -> Observation:
         self._life += 1
-        minors = 0 if self._life % 5 else self._target.perform(CollectMinor()).minors
+        minors = 0 if self._life % 5 else self._target.perform(do.CollectMinor()).minors
         seen = self._target.perform(action)
         seen.minors += minors
         if minors:
-            seen.graph = self._target.perform(CheckHeap()).graph
+            seen.graph = self._target.perform(do.CheckHeap()).graph
         return seen
 
 

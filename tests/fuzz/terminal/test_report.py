@@ -17,16 +17,8 @@ from waiting import PATIENCE_SECONDS, wait_until
 
 import fuzz
 from fuzz.drawing.probes import probes_for
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    Calloc,
-    CollectMinor,
-    Malloc,
-    ReadProfile,
-    Realloc,
-    SetPeriod,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.targets import make_target
 from fuzz.terminal import session_report
 from fuzz.terminal.commands.cli import run_command_line
@@ -239,15 +231,15 @@ def test_a_terminal_shows_a_live_line_of_eighty_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("action", "words"),
     [
-        (Malloc(9), "malloc size_bytes=9"),
-        (Calloc(2, 9), "calloc count=2 size_bytes=9"),
-        (Realloc(0, 9), "realloc root=0 size_bytes=9"),
-        (SetPeriod(64), "set_period period_bytes=64"),
-        (ReadProfile(), "read_profile"),
-        (Malloc(9, thread=2), "malloc by thread 2 size_bytes=9"),
-        (CollectMinor(thread=1), "collect_minor by thread 1"),
+        (do.Malloc(9), "malloc size_bytes=9"),
+        (do.Calloc(2, 9), "calloc count=2 size_bytes=9"),
+        (do.Realloc(0, 9), "realloc root=0 size_bytes=9"),
+        (do.SetPeriod(64), "set_period period_bytes=64"),
+        (do.ReadProfile(), "read_profile"),
+        (do.Malloc(9, thread=2), "malloc by thread 2 size_bytes=9"),
+        (do.CollectMinor(thread=1), "collect_minor by thread 1"),
         (
-            AllocateNode(0, nonmovable=True, thread=1),
+            do.AllocateNode(0, nonmovable=True, thread=1),
             "allocate_node by thread 1 number=0 nonmovable",
         ),
     ],

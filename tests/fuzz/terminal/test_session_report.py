@@ -11,16 +11,8 @@ import pytest
 from fuzz.failure import Failure
 from fuzz.failures.corpus import SavedFailure
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import (
-    NAMES,
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateString,
-    CollectFull,
-    CollectMinor,
-    EnableSampling,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import NAMES, Action
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.record import ACTIONS, WORKERS_DIED, SessionRecord, piece_of
 from fuzz.sessions.session_events import FailureFound, FailureReported, Finished, Progress
@@ -64,12 +56,12 @@ def progress(seconds: float, failures: int = 0, reducing: int = 0) -> Progress:
 def test_a_failure_that_did_not_reproduce_has_the_reason(
     tries: int, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    once = attrs.evolve(saved(CollectFull()), reproduced=False, tries=tries)
+    once = attrs.evolve(saved(do.CollectFull()), reproduced=False, tries=tries)
     assert reason in printed([once], capsys)
 
 
 def test_a_program_s_failure_may_need_earlier_traces(capsys: pytest.CaptureFixture[str]) -> None:
-    once = attrs.evolve(saved(CollectFull()), reproduced=False, tries=3)
+    once = attrs.evolve(saved(do.CollectFull()), reproduced=False, tries=3)
     program = attrs.evolve(PLAN, target="process")
     assert "needs earlier traces" not in printed([once], capsys)
     assert "needs earlier traces" not in printed([attrs.evolve(once, tries=0)], capsys, program)
@@ -77,16 +69,16 @@ def test_a_program_s_failure_may_need_earlier_traces(capsys: pytest.CaptureFixtu
 
 
 def test_a_failure_in_this_process_may_be_chance(capsys: pytest.CaptureFixture[str]) -> None:
-    once = attrs.evolve(saved(CollectFull()), reproduced=False, tries=3)
+    once = attrs.evolve(saved(do.CollectFull()), reproduced=False, tries=3)
     assert "`gcfuzz help nondeterminism`" in printed([once], capsys).replace("\n", " ")
 
 
 def allocations() -> list[SavedFailure]:
     """One mistake: each kind of allocation fails, with other periods and lengths."""
     traces = [
-        (EnableSampling(8), AllocateNode(0)),
-        (EnableSampling(16), AllocateString(7), AllocateString(9)),
-        (EnableSampling(24), AllocateArray(2)),
+        (do.EnableSampling(8), do.AllocateNode(0)),
+        (do.EnableSampling(16), do.AllocateString(7), do.AllocateString(9)),
+        (do.EnableSampling(24), do.AllocateArray(2)),
     ]
     return [saved(*actions, oracle="sampling", field="samples") for actions in traces]
 
@@ -124,17 +116,17 @@ def test_a_failure_without_a_file_is_shown_in_full(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     "other",
     [
-        saved(EnableSampling(8), AllocateNode(0), oracle="pointers"),
-        saved(EnableSampling(8), AllocateNode(0), field="order"),
-        saved(EnableSampling(8), CollectMinor(), AllocateNode(0)),
-        saved(EnableSampling(8), AllocateNode(0), CollectMinor()),
+        saved(do.EnableSampling(8), do.AllocateNode(0), oracle="pointers"),
+        saved(do.EnableSampling(8), do.AllocateNode(0), field="order"),
+        saved(do.EnableSampling(8), do.CollectMinor(), do.AllocateNode(0)),
+        saved(do.EnableSampling(8), do.AllocateNode(0), do.CollectMinor()),
     ],
     ids=["oracle", "field", "an action before", "what is done last"],
 )
 def test_failures_that_differ_in_more_than_arguments_have_different_causes(
     other: SavedFailure, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    failures = [saved(EnableSampling(8), AllocateString(0)), other]
+    failures = [saved(do.EnableSampling(8), do.AllocateString(0)), other]
     assert printed(failures, capsys).count("first wrong answer") == 2
 
 
@@ -146,15 +138,15 @@ def test_an_empty_session_prints_its_problem(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_single_failure_has_no_list_of_causes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "causes" not in printed([saved(CollectMinor())], capsys)
+    assert "causes" not in printed([saved(do.CollectMinor())], capsys)
 
 
 def test_a_failure_keeps_the_number_of_its_identity(capsys: pytest.CaptureFixture[str]) -> None:
     reporter = SessionReporter(Screen())
-    first, second = saved(CollectMinor()), saved(AllocateNode(0), CollectFull())
+    first, second = saved(do.CollectMinor()), saved(do.AllocateNode(0), do.CollectFull())
     for each in (first, second):
         reporter(FailureFound(each.failure, each.length))
-    for each in (second, saved(AllocateNode(0), CollectMinor()), second):
+    for each in (second, saved(do.AllocateNode(0), do.CollectMinor()), second):
         reporter(FailureReported(PLAN, each))
     lines = capsys.readouterr().out.splitlines()
     assert lines[:5] == [
