@@ -118,9 +118,7 @@ def test_a_file_with_too_many_bytes_is_bad_input(monkeypatch: pytest.MonkeyPatch
         read_bytes(Path("file"))
 
 
-def test_a_line_that_is_too_long_is_named(
-    monkeypatch: pytest.MonkeyPatch, complaint: Complaint
-) -> None:
+def test_too_long_lines_are_named(monkeypatch: pytest.MonkeyPatch, complaint: Complaint) -> None:
     monkeypatch.setattr("fuzz.protocol.trace.LINE_CHARACTERS_MAX", 40)
     assert "trace.jsonl:2: has more than 40" in complaint(*on("trace.jsonl", READERS["replay"]))
 

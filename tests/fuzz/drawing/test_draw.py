@@ -263,9 +263,7 @@ def test_a_scenario_draws_from_the_situation_after_an_interruption(
 
 
 @pytest.mark.slow
-def test_actions_are_legal_however_often_scenarios_are_interrupted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_actions_are_legal_after_any_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.drawing.draw.INTERRUPTED_SHARE", 2)
     drawn = [each for number in range(100) for each in draw_trace(f"interrupted/{number}")]
     assert [each for each in drawn if each.problem] == []
@@ -282,17 +280,13 @@ def lengths() -> list[int]:
     return [draw_length(RandomChoices(str(seed)), REFERENCE) for seed in range(DRAWS)]
 
 
-def test_the_shortest_and_the_longest_trace(
-    lengths: list[int], simplest: Choices, last: Choices
-) -> None:
+def test_shortest_and_longest_trace(lengths: list[int], simplest: Choices, last: Choices) -> None:
     assert (draw_length(simplest, REFERENCE), draw_length(last, REFERENCE)) == (10, 500)
     assert 10 <= min(lengths) <= max(lengths) <= 500
 
 
 @pytest.mark.parametrize(("least_bytes", "longest"), [(2**15, 500), (2**16, 2048)])
-def test_where_samples_are_rare_and_judged_by_chance_more_traces_are_longer(
-    least_bytes: int, longest: int
-) -> None:
+def test_rare_samples_judged_by_chance_need_long_traces(least_bytes: int, longest: int) -> None:
     rule = SamplingRule(Range(least_bytes, 2**20), distances="random")
     contract = attrs.evolve(REFERENCE, sampling=rule)
     lengths = [draw_length(RandomChoices(str(seed)), contract) for seed in range(DRAWS)]

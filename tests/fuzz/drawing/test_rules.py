@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from typing import Any
 
 import attrs
 import pytest
+from changed_contracts import with_layout, with_rule
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -236,14 +236,6 @@ def drawn_by_rule(contract: Contract, action: type[Action], count: int = DRAWS) 
     return [rule.draw(situation, RandomChoices(str(seed)), (0,)) for seed in range(count)]
 
 
-def with_layout(contract: Contract, **layout: Any) -> Contract:
-    return attrs.evolve(contract, layout=attrs.evolve(contract.layout, **layout))
-
-
-def with_rule(contract: Contract, **rule: Any) -> Contract:
-    return attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, **rule))
-
-
 PERIODS = Range(24, 48, 12), Range(10, 100, 8), Range(8, 100, 8), Range(1, 2**40, 2**20)
 WIDE = {"string": KindLayout(4, 8, 4)}
 OTHER_CONTRACTS: list[tuple[type[Action], Callable[[Contract], Contract]]] = [
@@ -383,9 +375,7 @@ def test_the_subjects_of_a_rule_are_the_roots_on_which_its_action_is_legal() -> 
     ],
     ids=["old", "callback", "sampling", "pins_max"],
 )
-def test_a_string_is_not_to_be_pinned_where_pinning_is_not_legal(
-    pinning: Situation, before: tuple[Action, ...]
-) -> None:
+def test_an_illegal_pin_is_not_drawn(pinning: Situation, before: tuple[Action, ...]) -> None:
     follow(pinning, do.AllocateNode(0), do.AllocateString(0))
     assert rule_of(do.Pin).subjects(pinning) == [1]
     follow(pinning, *before or (do.CollectMinor(),), minors=not before)

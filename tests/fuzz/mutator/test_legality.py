@@ -1,9 +1,10 @@
 """Which actions are legal, up to the limit of each rule, and the reason if one is not."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 import pytest
+from changed_contracts import with_layout, with_rule
 
 from fuzz.mutator.legality import may_be_sent_ahead, while_legal, why_illegal
 from fuzz.mutator.shadow import Shadow
@@ -40,10 +41,6 @@ def shadow(contract: Contract) -> Shadow:
 def follow(shadow: Shadow, *actions: Action) -> None:
     for action in actions:
         shadow.follow(action, minors=int(isinstance(action, do.CollectMinor)))
-
-
-def with_rule(contract: Contract, **rule: Any) -> Contract:
-    return attrs.evolve(contract, sampling=attrs.evolve(contract.sampling, **rule))
 
 
 LEGAL = (
@@ -260,9 +257,7 @@ def test_taking_finalizers_back_may_exclude_later_ones(
 
 
 @pytest.mark.parametrize(("keep", "is_legal"), [(True, True), (False, False)])
-def test_an_object_that_was_kept_can_be_resurrected_after_its_finalizer_has_run(
-    keep: bool, is_legal: bool, finalizing: Contract
-) -> None:
+def test_a_kept_object_can_be_resurrected(keep: bool, is_legal: bool, finalizing: Contract) -> None:
     shadow = Shadow(finalizing)
     follow(shadow, do.AllocateNode(0), A_FINALIZER, do.Free(NODE))
     shadow.follow(do.RunFinalizers(keep=keep), 0, [7])
@@ -341,8 +336,7 @@ def test_the_contract_limits_the_number_of_pins(contract: Contract, shadow: Shad
 
 
 def test_a_callback_beyond_any_nursery_is_illegal(contract: Contract, shadow: Shadow) -> None:
-    layout = attrs.evolve(contract.layout, large_object_bytes=25)
-    tiny = attrs.evolve(contract, layout=layout)
+    tiny = with_layout(contract, large_object_bytes=25)
     assert why_illegal(do.SetCallback(0), tiny, shadow) is not None
     assert why_illegal(do.SetCallback(None), tiny, shadow) is None
 
@@ -439,8 +433,7 @@ def test_an_illegal_action_on_blocks_has_a_reason(
 
 
 def test_no_array_is_longer_than_can_be_followed(contract: Contract, shadow: Shadow) -> None:
-    layout = attrs.evolve(contract.layout, object_bytes_max=2**60)
-    contract = attrs.evolve(contract, layout=layout)
+    contract = with_layout(contract, object_bytes_max=2**60)
     assert why_illegal(do.AllocateArray(2**20), contract, shadow) is None
     problem = why_illegal(do.AllocateArray(2**20 + 1), contract, shadow)
     assert problem == "length is 1048577; it must be from 0 to 1048576"

@@ -320,9 +320,7 @@ def test_a_history_has_each_trace_of_a_failure_so_that_all_can_be_muted(tmp_path
 
 
 @pytest.mark.parametrize(("replayed", "count"), [(FAILS, 0), (PASSES, 1)])
-def test_what_a_killed_session_found_is_named_unless_the_page_shows_it(
-    replayed: Replayed, count: int, tmp_path: Path
-) -> None:
+def test_an_unshown_raw_failure_is_named(replayed: Replayed, count: int, tmp_path: Path) -> None:
     first, second = nights(tmp_path, (FOUND, FAILS), (CLEAN, replayed))
     history = FailureHistory((*first.lines(FailureHistory()), *second.lines(FailureHistory())))
     corpus = written(tmp_path / "2", record(timing=[timing(started=NIGHTS[2])]))

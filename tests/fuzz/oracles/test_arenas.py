@@ -20,9 +20,7 @@ def bound() -> ArenaBound:
 
 
 @pytest.mark.parametrize(("objects", "arenas"), [(0, 0), (1, 1), (9, 1), (10, 2), (18, 2), (19, 3)])
-def test_three_objects_of_32_bytes_are_a_page_and_three_pages_an_arena(
-    bound: ArenaBound, objects: int, arenas: int
-) -> None:
+def test_an_arena_has_three_pages_of_three(bound: ArenaBound, objects: int, arenas: int) -> None:
     for _ in range(objects):
         bound.place([32], is_sweeping=False)
     assert bound.arenas == arenas

@@ -464,9 +464,7 @@ def context_byte_by_byte(sizes: list[int], context_bytes: int) -> list[list[int]
 
 @pytest.mark.slow
 @given(st.lists(st.integers(1, 200), max_size=20), st.integers(1, 300))
-def test_a_clock_in_contexts_agrees_with_looking_at_each_byte(
-    sizes: list[int], context_bytes: int
-) -> None:
+def test_a_clock_in_contexts_agrees_byte_by_byte(sizes: list[int], context_bytes: int) -> None:
     clock = clock_of(**{**CONTEXT, "counting": Contexts(context_bytes)})
     found = [offsets(allocate(clock, size, False, PERIOD)) for size in sizes]
     assert found == context_byte_by_byte(sizes, context_bytes)
@@ -485,9 +483,7 @@ def test_however_long_contexts_are_an_object_is_sampled_as_often(context_bytes: 
 
 
 @pytest.mark.parametrize(("births", "seed"), [("reseeds", 77), ("draws", 5)])
-def test_a_thread_that_begins_draws_and_may_reseed_what_all_draw_from(
-    births: Literal["reseeds", "draws"], seed: int
-) -> None:
+def test_a_new_thread_draws_and_may_reseed(births: Literal["reseeds", "draws"], seed: int) -> None:
     counting = Buffers(64, 64, 16, 8, 8, "allocated", generators="shared", births=births)
     of_two = {"seeds": (5, 5), "first_bytes": (10, 10), "counting": counting}
     old, new = clocks_by(rule_of(distances="hotspot", enabling="keeps", **of_two, **ONE))

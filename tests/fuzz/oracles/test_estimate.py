@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
+from changed_contracts import with_layout
 from judging import Judge, Step, answer
 
 from fuzz.oracles.counting.distances import generator_of
@@ -241,8 +242,7 @@ def test_pausing_drops_no_sample(judge: Judge) -> None:
 def test_what_counts_is_what_is_sampled_and_what_is_reported_is_the_class(blocks: Contract) -> None:
     """What gperftools does not heed: it samples classes, and unbiases what was requested."""
     contract = profiling(blocks, initial_period_bytes=4096)
-    layout = attrs.evolve(contract.layout, size_classes=(8, 16))
-    judge = judge_of(attrs.evolve(contract, layout=layout))
+    judge = judge_of(with_layout(contract, size_classes=(8, 16)))
     judge(do.Malloc(1), profile(512, 4100))
 
 
@@ -257,8 +257,7 @@ def by_weight(blocks: Contract) -> Contract:
         first_bytes=(15, 0, 0),
         initial_period_bytes=4096,
     )
-    layout = attrs.evolve(contract.layout, size_classes=(16, 32, 64))
-    return attrs.evolve(contract, layout=layout)
+    return with_layout(contract, size_classes=(16, 32, 64))
 
 
 def test_a_weight_stands_for_what_tcmalloc_makes_of_it(blocks: Contract) -> None:
@@ -370,8 +369,7 @@ def test_a_large_object_without_a_sample_is_found_with_one_sample_each(contract:
 def test_a_block_is_expected_to_be_sampled_by_what_it_counts(blocks: Contract) -> None:
     """What is requested counts, and each block has room for much more."""
     rule = {"counts": "requested", "first_bytes": (), "initial_period_bytes": 1000}
-    layout = attrs.evolve(blocks.layout, size_classes=(4096,))
-    judge = judge_of(at_random(attrs.evolve(blocks, layout=layout), **rule))
+    judge = judge_of(at_random(with_layout(blocks, size_classes=(4096,)), **rule))
     random = Random(1)
     for _ in range(1000):
         judge(do.Malloc(100), samples=int(random.random() < 1 - (1 - 1 / 1000) ** 100))

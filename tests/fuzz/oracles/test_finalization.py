@@ -59,9 +59,7 @@ HELD: list[Seen] = [
 
 
 @pytest.mark.parametrize("collection", [MINOR, FULL])
-def test_a_destructor_is_called_once_when_a_collection_has_found_its_object_dead(
-    collection: Action, finalizing: Contract
-) -> None:
+def test_a_dead_object_s_destructor_runs_once(collection: Action, finalizing: Contract) -> None:
     steps: list[Seen] = [AllocateNode(0, destructor=5), Free(0)]
     assert "was alive" in (verdict(finalizing, *steps, (RUN, [5])) or "")
     assert verdict(finalizing, *steps, collection, (RUN, [5])) is None
@@ -229,9 +227,7 @@ def test_contracts_promise_other_orders_and_bounds(
 
 
 @pytest.mark.parametrize("before", [[], [FULL], [MINOR], [FULL, MINOR]], ids=str)
-def test_reverse_registration_is_judged_in_any_full_collection_that_nothing_may_precede(
-    before: list[Seen], finalizing: Contract
-) -> None:
+def test_reverse_order_holds_if_nothing_precedes(before: list[Seen], finalizing: Contract) -> None:
     contract = promising(finalizing, order="reverse_registration", cycles="any")
     contract = attrs.evolve(contract, promises=("collections",))
     steps = [*before, *dead(), FULL]

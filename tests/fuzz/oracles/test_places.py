@@ -4,6 +4,7 @@ from typing import Any
 
 import attrs
 import pytest
+from changed_contracts import with_rule
 from judging import Judge, answer
 
 from fuzz.oracles import Bench
@@ -175,9 +176,7 @@ def test_what_fits_begins_no_buffer_and_collects_nothing(said: dict[str, Any]) -
 @pytest.mark.parametrize(
     ("charges", "expected"), [("ahead", [0, 0, 0, 1]), ("allocated", [0, 0, 1, 0])]
 )
-def test_what_ends_at_the_sample_point_fits_so_that_the_next_is_sampled_if_charged_ahead(
-    charges: str, expected: list[int]
-) -> None:
+def test_charging_ahead_samples_what_is_behind_the_point(charges: str, expected: list[int]) -> None:
     bench = Bench(contract_of(charges, first_bytes=40))
     bench.predict(ON, minors=0)
     assert samples(bench, 24, 8, 8, 8) == expected
@@ -231,8 +230,7 @@ def test_all_threads_draw_from_one_generator() -> None:
 
 def test_an_overshoot_that_is_carried_shortens_the_next_distance() -> None:
     contract = contract_of("allocated", first_bytes=8)
-    rule = attrs.evolve(contract.sampling, surplus="carried")
-    bench = Bench(attrs.evolve(contract, sampling=rule))
+    bench = Bench(with_rule(contract, surplus="carried"))
     bench.predict(ON, minors=0)
     assert samples(bench, 40) == [1]
     assert bench.sampling.bytes_until_sample() == Hotspot(1).draw(ON.period_bytes) - 32
@@ -255,8 +253,7 @@ def test_a_birth_draws_for_the_period_that_was_set_last_also_if_it_is_0(
     buffers = attrs.evolve(
         contract.sampling.counting, resting_period_bytes=resting_period_bytes, generators="each"
     )
-    rule = attrs.evolve(contract.sampling, counting=buffers)
-    clock = clocks_of(attrs.evolve(contract, sampling=rule))[1]
+    clock = clocks_of(with_rule(contract, counting=buffers))[1]
     clock.begin_thread(None, period_bytes)
     drawn = 77 if drawn_for_bytes is None else Hotspot(1).draw(drawn_for_bytes)
     assert clock.until_bytes == drawn
@@ -267,7 +264,6 @@ def test_a_thread_s_own_allocations_count(charges: str, counted_bytes: int) -> N
     contract = contract_of(charges, threads=2)
     assert isinstance(contract.sampling.counting, Buffers)
     buffers = attrs.evolve(contract.sampling.counting, birth_bytes=40)
-    rule = attrs.evolve(contract.sampling, counting=buffers)
-    clock = clocks_of(attrs.evolve(contract, sampling=rule))[1]
+    clock = clocks_of(with_rule(contract, counting=buffers))[1]
     clock.begin_thread(None, 500)
     assert clock.until_bytes == Hotspot(1).draw(500) - counted_bytes

@@ -522,9 +522,7 @@ RAISING = "    error = ValueError('the error')\n    error.add_note('a note')\n  
         ("\x00", "nodes.py"),
     ],
 )
-def test_a_script_that_fails_is_named_with_its_line_and_leaves_no_file(
-    complaint: Complaint, source: str, message: str
-) -> None:
+def test_a_failed_script_leaves_no_file(complaint: Complaint, source: str, message: str) -> None:
     Path("nodes.py").write_text(source)
     folder = Path.cwd()
     assert message in complaint("profile", "nodes.py", "-o", "out.json", "-o", "out.jsonl")

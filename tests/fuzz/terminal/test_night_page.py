@@ -284,9 +284,7 @@ def test_all_names_in_the_page_are_different(page: str) -> None:
     assert len(names) == len({*names})
 
 
-def test_the_command_names_the_page_and_replays_on_the_given_target(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_names_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name, trace = next(
         (name, each)
         for name, each in shipped_traces().items()

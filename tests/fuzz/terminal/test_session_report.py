@@ -83,9 +83,7 @@ def allocations() -> list[SavedFailure]:
     return [saved(*actions, oracle="sampling", field="samples") for actions in traces]
 
 
-def test_the_first_failure_of_a_likely_cause_is_shown_in_full_and_a_line_for_the_others(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_cause_s_first_failure_is_shown_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     report = printed(allocations(), capsys)
     assert report.count("first wrong answer") == 1
     assert [line for line in report.splitlines() if line.startswith(("FAIL", "  fail"))] == [

@@ -146,9 +146,7 @@ def test_each_trace_of_the_corpus_is_a_test(project: Project) -> None:
     assert replayed(project, output).returncode == MISMATCH
 
 
-def test_with_a_time_the_random_engine_searches_and_an_empty_corpus_is_skipped(
-    project: Project,
-) -> None:
+def test_with_a_time_there_is_a_search_and_an_empty_corpus_is_skipped(project: Project) -> None:
     project.write("test_mine.py", PLANTED + REPLAYING)
     output = project.test("--gcfuzz-time", "10m").stdout
     assert "found     by the random engine" in output

@@ -299,9 +299,7 @@ def test_progress_in_a_started_cycle_is_a_step_also_below_the_threshold(heap: He
 
 
 @pytest.mark.parametrize(("raw_bytes", "order"), [(256, "M"), (257, "MM"), (513, "MMMM")])
-def test_progress_takes_further_steps_while_more_became_old_than_half_a_nursery_a_step(
-    heap: Heap, raw_bytes: int, order: str
-) -> None:
+def test_progress_steps_on_while_much_becomes_old(heap: Heap, raw_bytes: int, order: str) -> None:
     heap.collect_step()
     heap.allocate_string(raw_bytes - 25)
     heap.events.take()

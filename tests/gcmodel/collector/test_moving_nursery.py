@@ -67,9 +67,7 @@ def test_the_survivors_are_the_same_as_without_moving(moving: Heap, heap: Heap) 
 
 
 @pytest.mark.parametrize("release", [Heap.unpin, Heap.free])
-def test_the_nursery_does_not_move_while_an_object_is_pinned_in_it(
-    moving: Heap, release: Callable[[Heap, int], None]
-) -> None:
+def test_a_pinned_nursery_does_not_move(moving: Heap, release: Callable[[Heap, int], None]) -> None:
     moving.collect_minor()
     allocate_pinned(moving)
     pinned = moving.roots[0]

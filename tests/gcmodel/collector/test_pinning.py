@@ -555,9 +555,7 @@ def test_a_pinned_root_may_change_before_it_is_marked(stepwise: Heap, is_kept: b
 
 @pytest.mark.parametrize("is_kept", [False, True])
 @pytest.mark.parametrize("length", [SMALL, LARGE])
-def test_a_black_parent_s_object_may_be_unpinned_or_dropped_while_marking(
-    stepwise: Heap, length: int, is_kept: bool
-) -> None:
+def test_marking_allows_unpinning_and_dropping(stepwise: Heap, length: int, is_kept: bool) -> None:
     stepwise.allocate_node(1)
     stepwise.allocate_array(length)
     write_pinned(stepwise, 1)

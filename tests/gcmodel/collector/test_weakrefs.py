@@ -123,9 +123,7 @@ def allocate_weakly_pinned(heap: Heap) -> None:
 
 
 @pytest.mark.parametrize("collect", [Heap.collect_minor, Heap.collect_full])
-def test_a_weak_reference_follows_a_pinned_object_before_and_after_it_moves(
-    heap: Heap, collect: Callable[[Heap], None]
-) -> None:
+def test_a_weak_reference_follows_pinned_moves(heap: Heap, collect: Callable[[Heap], None]) -> None:
     allocate_weakly_pinned(heap)
     for step in range(4):
         if step == 2:

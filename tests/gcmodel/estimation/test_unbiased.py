@@ -104,9 +104,7 @@ def test_a_chance_per_byte_is_that_of_one_hit_or_more(
 
 
 @pytest.mark.parametrize(("chance", "variance"), [(1 / 100, 99 * 64**2), (1, 0)])
-def test_a_coin_for_each_allocation_has_the_document_s_variance(
-    chance: float, variance: float
-) -> None:
+def test_a_coin_per_allocation_has_the_document_s_variance(chance: float, variance: float) -> None:
     assert variance_bytes2(64, chance) == pytest.approx(variance)
 
 

@@ -124,9 +124,7 @@ def test_the_recording_takes_no_more_than_the_forecast(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", rest_at_night(WORKLOADS))
-def test_the_recording_with_samples_by_time_takes_no_more_than_the_forecast(
-    recorded: Recorded, tmp_path: Path, name: str
-) -> None:
+def test_a_timed_recording_fits_the_forecast(recorded: Recorded, tmp_path: Path, name: str) -> None:
     recorded(WORKLOADS[name], 4096, time_period_us=5000)
     taken_bytes = (tmp_path / "recording.jsonl").stat().st_size
     assert taken_bytes <= cost_of(WORKLOADS[name]).recording_bytes(4096, 5000)

@@ -81,9 +81,7 @@ def test_threads_allocate_in_contexts_of_their_own(heap: Heap) -> None:
     ("context_bytes", "context"),
     [(128, Context(128 + 40, 256, 256)), (16, Context(96 + 40, 136, 136))],
 )
-def test_an_object_that_does_not_fit_gets_a_new_context_as_large_as_itself_at_least(
-    context_bytes: int, context: Context
-) -> None:
+def test_an_object_without_room_gets_a_context(context_bytes: int, context: Context) -> None:
     heap = make_heap(context_bytes=context_bytes)
     allocate(heap, count=3)
     heap.allocate_string(40 - 25)
