@@ -93,9 +93,7 @@ def test_the_readme_s_collector_is_judged_in_a_test_suite(
 
 @pytest.mark.slow
 @each_judgement
-def test_the_readme_s_collector_is_judged_as_a_program(
-    mistake: str, code: int, tmp_path: Path
-) -> None:
+def test_the_readme_s_collector_runs_as_a_program(mistake: str, code: int, tmp_path: Path) -> None:
     save_collector(tmp_path, mistake)
     command = f"{sys.executable} -m fuzz.targets my_collector:MyCollector"
     options = ["--command", command, "--actions", "500", "--seed", "1", "-x"]

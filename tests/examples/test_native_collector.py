@@ -43,9 +43,7 @@ def test_the_schema_takes_each_line(build: Build, refused: Callable[[str], list[
 
 
 @pytest.mark.parametrize(("engine", "seed"), rest_at_night([("random", "2"), ("stateful", "3")]))
-def test_a_session_on_the_sanitized_collector_is_clean(
-    build: Build, session: Session, engine: str, seed: str
-) -> None:
+def test_sanitized_sessions_pass(build: Build, session: Session, engine: str, seed: str) -> None:
     plan = ["--actions", str(part_of(20_000)), "--seed", fresh(seed), "--engine", engine]
     assert session(build(sanitized=True), *plan) == (CLEAN, [])
 

@@ -238,9 +238,7 @@ def test_a_recording_cannot_replace_its_trace(trace: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_the_reference_behind_a_pipe_answers_byte_for_byte_the_same(
-    seed: int, changed_reference: Callable[[], Any]
-) -> None:
+def test_a_pipe_changes_no_answer(seed: int, changed_reference: Callable[[], Any]) -> None:
     """In traces that the random engine draws, with pins, pressure and callbacks."""
     target = changed_reference()
     engine = RandomEngine(target, str(seed))

@@ -61,9 +61,7 @@ def test_later_replays_fix_flaky_failures(nights: list[tuple[str, int]], count: 
         ([("*", 0), ("", 0)], 7),
     ],
 )
-def test_nights_on_later_builds_fix_a_failure_that_no_replay_shows(
-    nights: list[tuple[str, int]], count: int | None
-) -> None:
+def test_nights_fix_what_no_replay_shows(nights: list[tuple[str, int]], count: int | None) -> None:
     assert fixed_after(*nights) == count
 
 

@@ -83,9 +83,7 @@ def test_what_chance_allows_is_right() -> None:
         (BYTES * 3 // 2 // PERIOD, {"phantom_percent": 50}, 0),
     ],
 )
-def test_what_the_contract_leaves_open_is_right(
-    samples: int, promise: dict[str, Any], minors: int
-) -> None:
+def test_unpromised_shares_are_right(samples: int, promise: dict[str, Any], minors: int) -> None:
     assert not is_right(samples)
     run(*with_samples(samples), minors=minors, **promise)
 

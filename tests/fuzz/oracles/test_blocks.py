@@ -144,7 +144,9 @@ def test_a_block_that_grows_a_little_gets_room_for_a_quarter_more(blocks: Contra
 
 
 @pytest.mark.parametrize(("requested", "counted"), [(30, None), (17, None), (16, 16), (33, 33)])
-def test_unless_alike_blocks_move(blocks: Contract, requested: int, counted: int | None) -> None:
+def test_unless_alike_a_block_moves_to_another_room_only(
+    blocks: Contract, requested: int, counted: int | None
+) -> None:
     judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(1000,) * 3)
     judge(malloc(32, size=32))
     judge(do.Realloc(0, requested), size=blocks.layout.room_bytes(requested))
@@ -357,7 +359,9 @@ def test_another_weight_is_wrong(telling: Judge, weights: list[int]) -> None:
 
 @pytest.mark.parametrize("action", [do.Malloc(9), do.Free(0)], ids=str)
 @pytest.mark.parametrize("fields", [{"offsets": [0]}, {"weights": [1]}], ids=str)
-def test_a_report_needs_a_sample(telling: Judge, action: Action, fields: dict[str, Any]) -> None:
+def test_a_report_about_a_sample_that_was_not_taken_is_wrong(
+    telling: Judge, action: Action, fields: dict[str, Any]
+) -> None:
     assert telling.mismatch(do.Malloc(9), action, **fields).field in fields
 
 

@@ -43,9 +43,7 @@ def judge(contract: Contract, name: str, observation: Observation) -> None:
 @pytest.mark.parametrize(
     ("name", "wrong"), [("size", {"size": 33}), ("at", {"at": 8}), ("limit", {"top": 128})]
 )
-def test_an_excluded_field_may_be_wrong(
-    name: str, wrong: dict[str, Any], contract: Contract
-) -> None:
+def test_excluded_fields_may_be_wrong(name: str, wrong: dict[str, Any], contract: Contract) -> None:
     judge(contract, name, attrs.evolve(NODE, **wrong))
 
 

@@ -181,7 +181,9 @@ def unstated(contract: Contract) -> Judge:
 
 
 @pytest.mark.parametrize(("sample_point", "limit"), [(8, 8), (TOP, TOP), (2**30, TOP)])
-def test_any_sample_point_if_unstated(unstated: Judge, sample_point: int, limit: int) -> None:
+def test_if_distances_are_unstated_the_sample_point_may_be_anywhere(
+    unstated: Judge, sample_point: int, limit: int
+) -> None:
     unstated(step(ENABLE, 0, limit, sample_point))
 
 

@@ -462,7 +462,9 @@ def test_an_interrupt_of_an_export_keeps_the_recording_and_names_it() -> None:
 
 
 @pytest.mark.slow
-def test_a_too_short_period_is_refused(complaint: Complaint, profiled: Profiled) -> None:
+def test_a_period_that_would_write_too_much_is_refused_with_one_that_fits(
+    complaint: Complaint, profiled: Profiled
+) -> None:
     options = ["--repeat", "20", "--max-size", "200k", "-o", "out.jsonl"]
     line = complaint("profile", "nodes.py", "--period", "64", *options)
     found = re.search(r"--max-size is 204,800; --period (\d+) would fit", line)
@@ -473,7 +475,9 @@ def test_a_too_short_period_is_refused(complaint: Complaint, profiled: Profiled)
 
 
 @pytest.mark.slow
-def test_a_too_large_recording_ends(complaint: Complaint, profiled: Profiled) -> None:
+def test_a_recording_that_becomes_too_large_ends_there_and_can_be_shown(
+    complaint: Complaint, profiled: Profiled
+) -> None:
     growing = SCRIPT.replace("range(2500)", "range(getattr(main, 'count', 0))")
     ended = "    if hasattr(main, 'count'): open('ended', 'w')\n"
     Path("nodes.py").write_text(growing + ended + "    main.count = 40_000\n")
@@ -522,7 +526,9 @@ RAISING = "    error = ValueError('the error')\n    error.add_note('a note')\n  
         ("\x00", "nodes.py"),
     ],
 )
-def test_a_failed_script_leaves_no_file(complaint: Complaint, source: str, message: str) -> None:
+def test_a_script_that_fails_is_named_with_its_line_and_leaves_no_file(
+    complaint: Complaint, source: str, message: str
+) -> None:
     Path("nodes.py").write_text(source)
     folder = Path.cwd()
     assert message in complaint("profile", "nodes.py", "-o", "out.json", "-o", "out.jsonl")

@@ -130,7 +130,9 @@ def test_any_number_of_workers_leaves_the_same(workers: str, whole: Left, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [1, -1])
-def test_merged_parts_are_whole(order: int, whole: Left, parts: list[Path], tmp_path: Path) -> None:
+def test_parts_merged_in_any_order_are_the_whole(
+    order: int, whole: Left, parts: list[Path], tmp_path: Path
+) -> None:
     folders = map(str, parts[::order])
     assert run_command_line(["merge", *folders, "-o", str(tmp_path / "merged")]) == CLEAN
     assert left_in(tmp_path / "merged") == whole

@@ -137,7 +137,9 @@ def test_differences_from_the_contract_are_reported(
 @pytest.mark.parametrize(
     ("observes", "judge"), [(("minors",), None), (("minors", "size"), "sampling (only size)")]
 )
-def test_a_contract_without_samples_says_so(observes: tuple[str, ...], judge: str | None) -> None:
+def test_a_contract_that_samples_nothing_is_not_said_to_be_judged_by_sampling(
+    observes: tuple[str, ...], judge: str | None
+) -> None:
     contract = Odd({"actions": ACTIONS_PROMISED, "observes": observes}).start({})
     judges = Handshake(contract).judges
     assert [each for each in judges if each.startswith("sampling")] == [judge] * (judge is not None)

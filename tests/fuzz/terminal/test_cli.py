@@ -332,7 +332,9 @@ def test_a_session_whose_self_check_fails_does_not_start(
 
 
 @pytest.mark.slow
-def test_a_session_finds_a_new_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_finds_the_first_trace_of_a_planted_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = traces_without_bug()
     monkeypatch.setattr("fuzz.sessions.selfcheck.shipped_traces", lambda: made)
     options = ["--actions", "2000", "--seed", "1", "-x", "--corpus", str(tmp_path)]

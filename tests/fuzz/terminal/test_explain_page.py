@@ -612,7 +612,9 @@ def test_no_arrow_runs_behind_an_object(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "is_bright"), [("light", True), ("dark", False)])
-def test_a_scheme_has_its_colours(scheme: str, is_bright: bool, viewer: Any, show: Show) -> None:
+def test_a_scheme_has_its_colours_and_objects_those_of_the_legend(
+    scheme: str, is_bright: bool, viewer: Any, show: Show
+) -> None:
     viewer.look_through(1280, 720, scheme)
     show(page_of(OUTSIDE, NODE, ARRAY), Keys.END)
     [background] = viewer.colours("body", "background-color")

@@ -284,7 +284,9 @@ def test_all_names_in_the_page_are_different(page: str) -> None:
     assert len(names) == len({*names})
 
 
-def test_the_command_names_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_names_the_page_and_replays_on_the_given_target(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name, trace = next(
         (name, each)
         for name, each in shipped_traces().items()
@@ -326,9 +328,7 @@ def test_all_explanations_share_a_process(tmp_path: Path) -> None:
         ("javascript:alert(1)", "issue: javascript:alert(1)", "`javascript:alert(1)`"),
     ],
 )
-def test_the_issue_of_a_cause_is_a_link_if_it_is_the_address_of_a_page(
-    issue: str, on_page: str, in_markdown: str, tmp_path: Path
-) -> None:
+def test_an_issue_may_be_a_link(issue: str, on_page: str, in_markdown: str, tmp_path: Path) -> None:
     corpus = written(tmp_path / "corpus", record(failure()))
     summaries = ["--markdown", str(corpus / "night.md"), "--junit", str(corpus / "night.xml")]
     report(corpus)

@@ -98,7 +98,9 @@ def test_a_long_trace_s_end_is_printed(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", ["corpus", "my corpus"])
-def test_printed_commands_reproduce(corpus: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_s_commands_reproduce_its_failures(
+    corpus: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     run_command_line([*SESSION, *PLANTED, "--corpus", corpus])
     printed = capsys.readouterr().out
     assert "FAILURE 1: sampling / samples / " in printed

@@ -59,7 +59,9 @@ def test_an_ignored_signal_stays_ignored(number: int, unmeasured: dict[str, str]
 
 
 @pytest.mark.slow
-def test_no_actions_are_inconclusive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_without_actions_is_inconclusive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     budget = ("run", "--time", "0.001ms", "--corpus", str(tmp_path))
     assert run_command_line([*budget]) == INCONCLUSIVE
     assert "the time is up before anything was done" in capsys.readouterr().out

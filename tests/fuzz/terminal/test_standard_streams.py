@@ -85,9 +85,7 @@ def test_a_terminal_wraps_an_error_between_words(
     )
 
 
-def test_a_terminal_wraps_a_command_so_that_it_can_be_copied(
-    narrow: Screen, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrapped_command_is_whole(narrow: Screen, capsys: pytest.CaptureFixture[str]) -> None:
     path = "traces/a-name-of-more-than-forty-columns-in-all.jsonl"
     arguments = ["gcfuzz", "replay", path, "it's", "-x"]
     narrow.print_command("  replay   ", [*map(shell_word, arguments)])

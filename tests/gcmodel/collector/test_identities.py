@@ -133,7 +133,9 @@ def test_no_major_collection_frees_the_place_of_a_pinned_object(heap: Heap, leng
 
 @pytest.mark.parametrize("state", list(State))
 @pytest.mark.parametrize("is_taken_first", [False, True])
-def test_a_pinned_object_may_use_its_place(heap: Heap, state: State, is_taken_first: bool) -> None:
+def test_a_pinned_object_may_take_or_use_its_place_in_the_middle_of_a_cycle(
+    heap: Heap, state: State, is_taken_first: bool
+) -> None:
     allocate_pinned(heap)
     if is_taken_first:
         heap.identity(0)

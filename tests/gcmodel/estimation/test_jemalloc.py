@@ -31,7 +31,9 @@ MakeSample = Callable[..., Sample]
         *[(524288, 12, 524288, 8), (524288, 19, 829411, 13), (1048576, 19, 1212697, 9)],
     ],
 )
-def test_size_classes_are_jemallocs(usable: int, lg_period: int, size: int, eighths: int) -> None:
+def test_a_size_class_is_unbiased_as_in_jemalloc_5_3_0(
+    usable: int, lg_period: int, size: int, eighths: int
+) -> None:
     period = 2**lg_period
     assert (unbiased_bytes(usable, period), unbiased_eighths(usable, period)) == (size, eighths)
 

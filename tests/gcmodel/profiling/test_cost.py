@@ -41,9 +41,7 @@ ALLOCATED_BYTES = 5_000 * 32 + 100 * 9_025
         (lambda heap: heap.allocate_string(9_000), 9_025),
     ],
 )
-def test_every_allocated_byte_is_counted(
-    program: Callable[[Heap], object], allocated_bytes: int
-) -> None:
+def test_all_bytes_are_counted(program: Callable[[Heap], object], allocated_bytes: int) -> None:
     assert cost_of(program).allocated_bytes == allocated_bytes
 
 

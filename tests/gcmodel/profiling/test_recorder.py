@@ -157,9 +157,7 @@ def test_a_failed_program_leaves_a_file_without_an_end(recorded: Recorded, tmp_p
     assert (profile.is_complete, profile.weight_bytes) == (False, 49 * 64)
 
 
-def test_nothing_is_written_after_the_recorder_runs_out_of_memory(
-    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_memory_ends_writing(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     stacks: Iterator[type[Exception] | int] = chain([MemoryError], repeat(0))
 
     def fail_once(_stacks: PythonStacks) -> int:

@@ -78,7 +78,9 @@ def read_samples(path: Path, header: ProfileHeader, lines: list[str]) -> list[Pr
     return read(path).samples
 
 
-def test_random_distances_divide_sizes_by_chances(header: ProfileHeader, tmp_path: Path) -> None:
+def test_with_random_distances_a_sample_stands_for_its_size_divided_by_its_chance(
+    header: ProfileHeader, tmp_path: Path
+) -> None:
     # The large one was certain to be sampled, and its number of hits does not matter.
     lines = ['["sample", 0, 0, 9, 64, 8000]', '["sample", 0, 0, 1, 64, 32]']
     large, small = read_samples(tmp_path / "recording", header, lines)

@@ -386,7 +386,9 @@ def script(heap: Heap, step: int) -> int:
 
 
 @pytest.mark.parametrize("period_bytes", [8, 72, 256, 264, 2000])
-def test_the_sample_point_is_the_distance_away(heap: Heap, period_bytes: int) -> None:
+def test_the_distance_to_the_sample_point_is_the_bytes_until_the_next_sample(
+    heap: Heap, period_bytes: int
+) -> None:
     heap.enable_sampling(period_bytes)
     counted_bytes = 0
     for step in range(150):
