@@ -298,11 +298,12 @@ def _steps(actions: Sequence[Action]) -> list[str]:
 # Files.
 
 
-def trace_of(origin: Origin, saved: SavedFailure) -> Trace:
-    """The trace of a failure, with a header that has all that a replay needs."""
+def trace_of(origin: Origin, saved: SavedFailure, kills: tuple[str, ...] = ()) -> Trace:
+    """The trace of a failure, with a header that has all that a replay needs.
+
+    `kills` are the planted bugs that make it fail on their own.
+    """
     failure = saved.failure
-    _, *bugs = origin.target.split("+")
-    known = [KNOWN_BUGS[bug] for bug in bugs if bug in KNOWN_BUGS]
     header = Header(
         VERSION,
         origin.target,
@@ -316,14 +317,20 @@ def trace_of(origin: Origin, saved: SavedFailure) -> Trace:
             failure.started_with,
             origin.hypothesis,
         ),
-        # The planted bugs that make the trace fail on their own.
-        kills=tuple(bug.id for bug in known if _run_again(make_target(bug.target), failure)),
+        kills=kills,
         fresh_process=saved.fresh_process,
         memory_bytes=origin.options.memory_bytes if failure.direction == MEMORY else None,
         excluded=failure.excluded,
         earlier=failure.earlier,
     )
     return Trace(header, failure.actions)
+
+
+def _bugs_that_cause(failure: Failure, origin: Origin) -> tuple[str, ...]:
+    """The bugs planted in the target that make its trace fail on their own."""
+    _, *bugs = origin.target.split("+")
+    known = [KNOWN_BUGS[bug] for bug in bugs if bug in KNOWN_BUGS]
+    return tuple(bug.id for bug in known if _run_again(make_target(bug.target), failure))
 
 
 def stem_of(failure: Failure) -> str:
@@ -350,7 +357,7 @@ def save(origin: Origin, saved: SavedFailure) -> SavedFailure:
         stem = f"{failure.change}/{stem}"
     if not saved.reproduced:
         stem += RAW
-    trace = trace_of(origin, saved)
+    trace = trace_of(origin, saved, _bugs_that_cause(failure, origin))
     path = origin.folder / f"{stem}-{traces.digest_of(trace)}.{origin.token}{SUFFIX}"
     try:
         if failure.change != BROKE:

@@ -35,7 +35,8 @@ from fuzz.protocol.trace import Trace
 from fuzz.run import run_actions
 from fuzz.targets import NO_OPTIONS, make_target
 
-TARGET = "reference+one-sample-per-object"
+BUG = "one-sample-per-object"
+TARGET = f"reference+{BUG}"
 REPORTED = "heap", "value", "check_heap", "differs", "1", "2", "why"
 NEVER = Failure(*REPORTED, actions=(CheckHeap(),))
 """A failure that does not reproduce."""
@@ -80,12 +81,19 @@ def test_the_target_s_words_in_a_file_s_name_are_harmless(origin: Origin, direct
 
 def test_a_published_file_ends_in_the_digest_of_its_trace(origin: Origin, failure: Failure) -> None:
     published = publish(save_found(origin, attrs.evolve(failure, complaint="oops")))
-    trace = trace_of(origin, published)
+    trace = trace_of(origin, published, kills=(BUG,))
     stem = f"sampling-samples-less-allocate_node-raw-{traces.digest_of(trace)}"
     assert names_in(origin.folder) == [f"{stem}.jsonl", f"{stem}.log"]
     assert published.path is not None
     assert traces.read(published.path) == trace
     assert published.path.with_suffix(".log").read_text() == "oops"
+
+
+def test_only_saving_a_trace_runs_the_planted_bugs(origin: Origin, failure: Failure) -> None:
+    saved = save_found(origin, failure)
+    assert saved.path is not None
+    assert traces.read(saved.path).header.kills == (BUG,)
+    assert trace_of(origin, saved).header.kills == ()
 
 
 def test_what_a_change_fixed_has_a_folder_of_its_own(origin: Origin) -> None:
