@@ -124,7 +124,7 @@ class Run:
                 raise ProbeReached(
                     Reaching(self.configuration, done, probes.wanted, tuple(self.exhausted))
                 )
-        self.situation.phase = observation.state
+        self.situation.state = observation.state
         if observation.graph is not None:
             self.situation.objects = len(observation.graph)
         return observation

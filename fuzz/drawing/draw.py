@@ -86,20 +86,20 @@ def draw_action(
         action = _draw_new(situation, menu, choices)
     if action is None:
         action = _draw_by_rule(situation, menu, choices)
-    situation.done[type(action), situation.phase] += 1
+    situation.done[type(action), situation.state] += 1
     return action
 
 
 def _draw_new(situation: Situation, menu: Sequence[Rule], choices: Choices) -> Action | None:
-    """Of a few rules, the one draws whose action the trace has done least often in this phase.
+    """Of a few rules, the one draws whose action the trace has done least often in this state.
 
     None if none of them has subjects, or if it draws nothing.
     """
-    done, phase = situation.done, situation.phase
+    done, state = situation.done, situation.state
     chosen, least = None, 0
     for _ in range(CANDIDATES):
         rule = menu[choices.below(len(menu))]
-        times = done[rule.action, phase]
+        times = done[rule.action, state]
         if (chosen is None or times < least) and rule.subjects(situation):
             chosen, least = rule, times
             if not times:

@@ -26,7 +26,7 @@ KINDS_MIN, KINDS_MAX = 3, 6
 FACTS_MIN, FACTS_MAX = 5, 12
 """Few kinds of facts are drawn, and each of the facts is of one of these kinds."""
 STEPS_MAX = 5
-"""At most this many steps are taken to reach a phase of the major collection."""
+"""At most this many steps are taken to reach a state of the major collection."""
 MARKING, SWEEPING = 1, 2
 WHILE_ALIVE = ((), (actions.CollectMinor,), (actions.CollectFull,))
 """What is collected before the objects are dropped, one of these."""
@@ -228,7 +228,7 @@ def _crowded(cast: Cast) -> Scenario:
 
 
 def _collected(cast: Cast) -> Scenario:
-    """A minor collection, or steps into some phase of a major one."""
+    """A minor collection, or steps into some state of a major one."""
     choices, situation = cast.choices, cast.mutator.situation
     match choices.below(4):
         case 0:
@@ -237,13 +237,13 @@ def _collected(cast: Cast) -> Scenario:
             for _ in range(choices.between(1, 2)):
                 yield from cast.act(actions.CollectStep)
         case _:
-            phase = choices.pick((MARKING, SWEEPING))
+            state = choices.pick((MARKING, SWEEPING))
             for _ in range(STEPS_MAX):
                 yield from cast.act(actions.CollectStep)
-                if situation.phase in (phase, None):
+                if situation.state in (state, None):
                     break
             # The first step into marking has marked nothing. Sweeping is soon over.
-            for _ in range(choices.between(0, 3) if phase == MARKING else 0):
+            for _ in range(choices.between(0, 3) if state == MARKING else 0):
                 yield from cast.act(actions.CollectStep)
 
 
@@ -256,7 +256,7 @@ FACTS: tuple[Fact, ...] = (_pinned, _pinned, *WITHOUT_PINS)
 
 
 def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
-    """Facts about some objects meet, in any order and in any phase of the collector."""
+    """Facts about some objects meet, in any order and in any state of the collector."""
     contract = mutator.situation.contract
     among = FACTS if contract.pins_max else WITHOUT_PINS
     if contract.finalizers:

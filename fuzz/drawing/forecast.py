@@ -34,8 +34,8 @@ class Forecast:
             if not contract.nursery_bytes:
                 return False
             size_bytes, outside = cost_of(contract.layout, action)
-            room_bytes = contract.nursery_bytes - sampling.nursery_used_bytes
-            return not outside and size_bytes > room_bytes
+            free_bytes = contract.nursery_bytes - sampling.nursery_used_bytes
+            return not outside and size_bytes > free_bytes
         return collects(action) != "never"
 
 

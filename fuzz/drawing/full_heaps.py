@@ -64,8 +64,8 @@ def _filling(situation: Situation, choices: Choices) -> actions.Action:
     if exhaustion is None or occupancy is None or layout is None:
         raise ObjectGoneError
     overshoot_bytes = choices.pick((0, exhaustion.overshoot_bytes))
-    room_bytes = exhaustion.heap_bytes_max + overshoot_bytes - occupancy.most_bytes()
-    size_bytes = max(room_bytes, 0) // choices.pick((1, 2, 4))
+    free_bytes = exhaustion.heap_bytes_max + overshoot_bytes - occupancy.most_bytes()
+    size_bytes = max(free_bytes, 0) // choices.pick((1, 2, 4))
     size_bytes += contract.layout.word_bytes * (choices.below(2 * WORDS + 1) - WORDS)
     length = (size_bytes - layout.fixed_bytes) // layout.item_bytes
     return actions.AllocateString(min(max(length, 0), length_max("string", contract)))

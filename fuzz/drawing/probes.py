@@ -19,7 +19,7 @@ from fuzz.mutator.legality import length_max
 from fuzz.mutator.objects import Age, ShadowObject
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Bench
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol import actions
 from fuzz.protocol.actions import ACTIONS, NAMES, Action, collects
 from fuzz.protocol.contract import DRAWN, Contract, Range
@@ -36,9 +36,9 @@ class Moment:
     action: Action
     observation: Observation
     shadow: Shadow
-    sampling: SamplingFacts
+    sampling: SamplingState
     nursery_bytes: int
-    before: SamplingFacts
+    before: SamplingState
     pending: Mapping[ShadowObject, int]
     """The samples that were not reported before the action."""
 
@@ -126,7 +126,7 @@ _OF_SAMPLED: Group = {
         lambda m: m.samples > 1 and m.allocated.outside, "several samples outside"
     ),
     "sample_at_end_of_context": _ask(
-        lambda m: 0 < m.before.room_bytes[m.action.thread] < m.allocated.size_bytes, "contexts"
+        lambda m: 0 < m.before.free_bytes[m.action.thread] < m.allocated.size_bytes, "contexts"
     ),
     "sampled_beside_obstacle": _ask(
         lambda m: m.shadow.has_obstacles and not m.allocated.outside, "pin", "objects in nursery"
@@ -475,7 +475,7 @@ class ProbeCounter:
         action: Action,
         observation: Observation,
         bench: Bench,
-        before: SamplingFacts,
+        before: SamplingState,
         pending: Mapping[ShadowObject, int],
     ) -> None:
         """Ask the probes about a moment that the oracles found right; about most, none is asked."""

@@ -106,7 +106,7 @@ def _can_enable(situation: Situation) -> bool:
 
 def _can_resume(situation: Situation) -> bool:
     """After a pause. Where no scenario resumes without one, a rule does so once a trace."""
-    kind = actions.ResumeSampling, situation.phase
+    kind = actions.ResumeSampling, situation.state
     is_first = not situation.contract.nursery_bytes and not situation.done[kind]
     is_paused = situation.bench.shadow.paused_bytes is not None
     return (is_paused or is_first) and _can_enable(situation)
@@ -149,8 +149,13 @@ def _calloc(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
 
 def _realloc(situation: Situation, choices: Choices, slots: Sequence[int]) -> Action:
     root = _recent(slots, choices)
-    room_bytes = situation.roots[root].size_bytes
-    edges = (room_bytes, room_bytes // 2, room_bytes + room_bytes // 4, 2 * room_bytes)
+    capacity_bytes = situation.roots[root].size_bytes
+    edges = (
+        capacity_bytes,
+        capacity_bytes // 2,
+        capacity_bytes + capacity_bytes // 4,
+        2 * capacity_bytes,
+    )
     if choices.below(2):
         size_bytes = choices.pick(edges) + choices.below(3) - 1
         size_bytes = min(size_bytes, situation.contract.layout.object_bytes_max)

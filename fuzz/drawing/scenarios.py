@@ -380,7 +380,7 @@ def blocks_alternate_in_step(mutator: ScenarioMutator, choices: Choices) -> Scen
     if choices.below(32) or period_bytes is None:
         return
     small = actions.Malloc(choices.below(SMALL_BLOCK_BYTES))
-    rest_bytes = period_bytes - layout.room_bytes(small.size_bytes)
+    rest_bytes = period_bytes - layout.capacity_bytes(small.size_bytes)
     large = actions.Malloc(max(rest_bytes - layout.kinds["block"].fixed_bytes, 0))
     if choices.one_in(2):
         yield large

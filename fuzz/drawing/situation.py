@@ -61,14 +61,14 @@ class Situation:
     bench: Bench
     objects: int = 0
     """How many objects the last walk through the heap found."""
-    phase: int | None = None
+    state: int | None = None
     """The state of the major collection after the last action, if the target shows it."""
     scenario: Scenario | None = None
     """The scenario that goes on, if any."""
     thread: int = 0
     """The thread of the next action."""
     done: Counter[tuple[type[Action], int | None]] = attrs.Factory(Counter)
-    """How often the trace has done each kind of action in each phase."""
+    """How often the trace has done each kind of action in each state of the collector."""
     roots: list[ShadowObject] = attrs.field(init=False, repr=False)
     threads: int = attrs.field(init=False)
     keeps_blocks: bool = attrs.field(init=False)

@@ -26,17 +26,17 @@ def _edges(situation: Situation) -> Sequence[int]:
     contract, sampling = situation.contract, situation.bench.sampling
     nursery_bytes = contract.nursery_bytes
     large_bytes = contract.layout.large_object_bytes
-    room_bytes = nursery_bytes - sampling.nursery_used_bytes
+    free_bytes = nursery_bytes - sampling.nursery_used_bytes
     if contract.sampling.counting.has_local_buffers:
         if large_bytes > contract.layout.object_bytes_max:
-            large_bytes = room_bytes  # Objects outside a thread's buffer are in the nursery, too.
-        room_bytes = sampling.room_bytes[situation.thread]
+            large_bytes = free_bytes  # Objects outside a thread's buffer are in the nursery, too.
+        free_bytes = sampling.free_bytes[situation.thread]
     if sampling.period_bytes is None:
-        edges = [room_bytes, room_bytes, large_bytes, large_bytes, nursery_bytes]
+        edges = [free_bytes, free_bytes, large_bytes, large_bytes, nursery_bytes]
     else:
         sample_bytes = sampling.bytes_until_sample(situation.thread)
         twice_bytes = 2 * sampling.period_bytes
-        edges = [*[sample_bytes] * 3, room_bytes, large_bytes, twice_bytes, nursery_bytes]
+        edges = [*[sample_bytes] * 3, free_bytes, large_bytes, twice_bytes, nursery_bytes]
     return [*edges, *contract.boundary_bytes]
 
 

@@ -148,7 +148,7 @@ class Shadow:
         size_bytes = requested_bytes(action)
         block = self._object("block", size_bytes, size_bytes, nonmovable=True)
         block.origin = self._followed
-        block.size_bytes = self._layout.room_bytes(size_bytes)
+        block.size_bytes = self._layout.capacity_bytes(size_bytes)
         self._number(block)
         self.roots.append(block)
 
@@ -340,7 +340,7 @@ class Shadow:
 
     def resize(self, block: ShadowObject, requested_bytes: int) -> None:
         """A block that moved has room for that many bytes."""
-        block.size_bytes = self._layout.room_bytes(requested_bytes)
+        block.size_bytes = self._layout.capacity_bytes(requested_bytes)
 
     # Questions.
 

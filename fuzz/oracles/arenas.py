@@ -41,8 +41,8 @@ class ArenaBound:
 
     def least(self, sizes: Iterable[int]) -> int:
         """The fewest arenas that objects of these sizes need."""
-        counts, room_bytes = Counter(sizes), self._space.page_room_bytes
-        pages = sum(-(-count // (room_bytes // size)) for size, count in counts.items())
+        counts, free_bytes = Counter(sizes), self._space.page_room_bytes
+        pages = sum(-(-count // (free_bytes // size)) for size, count in counts.items())
         return -(-pages // self._space.arena_pages)
 
     def sweep(self, sizes: Iterable[int]) -> None:

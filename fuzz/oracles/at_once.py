@@ -17,7 +17,7 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.estimate import IMPROBABLE, improbability
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action, RunAtOnce
 from fuzz.protocol.contract import AtOnce, Contract
 from fuzz.protocol.observation import Observation
@@ -45,7 +45,7 @@ class AtOnceOracle(Oracle):
     def can_judge(cls, contract: Contract) -> bool:
         return "run_at_once" in contract.actions
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         if not isinstance(action, RunAtOnce):
             return
         shares = observation.shares
@@ -105,7 +105,7 @@ class AtOnceOracle(Oracle):
         return sum((1 - (1 - 1 / period_bytes) ** size) * times for size, times in sizes.items())
 
     def _is_chance(
-        self, samples: int, expected: float, sizes: Counter[int], sampling: SamplingFacts
+        self, samples: int, expected: float, sizes: Counter[int], sampling: SamplingState
     ) -> bool:
         """Whether chance allows a number of samples, as the estimate oracle judges it."""
         objects = sizes.total()

@@ -17,7 +17,7 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.excluded import field_of, judged_contract
 from fuzz.oracles.oracle import Mismatch, Oracle, RerunOracle
 from fuzz.oracles.sampling import SamplingOracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.oracles.survival import SurvivalOracle
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
@@ -63,9 +63,9 @@ class Bench:
         self._survival = cast(SurvivalOracle | None, self.oracles.get(SurvivalOracle))
 
     @property
-    def sampling(self) -> SamplingFacts:
+    def sampling(self) -> SamplingState:
         """The state of sampling."""
-        return self._sampling.facts
+        return self._sampling.state
 
     @property
     def pending(self) -> Mapping[ShadowObject, int]:
@@ -78,7 +78,7 @@ class Bench:
         sampling = self._sampling
         for check in self._checks:
             try:
-                check(action, observation, sampling.facts)
+                check(action, observation, sampling.state)
             except Mismatch as mismatch:
                 if field_of(mismatch.field) not in self._excluded:
                     raise
@@ -91,7 +91,7 @@ class Bench:
         action = self._follow(action, observation)
         for check in self._checks:
             try:
-                check(action, observation, self._sampling.facts)
+                check(action, observation, self._sampling.state)
             except Mismatch as mismatch:
                 yield mismatch
 

@@ -17,13 +17,13 @@ WORD_BYTES = 8
 class SharedBlock:
     """The block in which one thread puts its small blocks, one after another (Go)."""
 
-    def __init__(self, room_bytes: int) -> None:
-        self._room_bytes = room_bytes
+    def __init__(self, capacity_bytes: int) -> None:
+        self._capacity_bytes = capacity_bytes
         self.forget()
 
     def forget(self) -> None:
         """A collection ends it. The next small block begins another."""
-        self._used_bytes = self._room_bytes
+        self._used_bytes = self._capacity_bytes
         self._first: ShadowObject | None = None
 
     def place(self, block: ShadowObject, requested_bytes: int) -> ShadowObject:
@@ -33,7 +33,7 @@ class SharedBlock:
         kept.
         """
         at = rounded_up(self._used_bytes, gcd(requested_bytes, WORD_BYTES))
-        if at + requested_bytes <= self._room_bytes and self._first is not None:
+        if at + requested_bytes <= self._capacity_bytes and self._first is not None:
             self._used_bytes = at + requested_bytes
             return self._first
         if requested_bytes < self._used_bytes or self._first is None:
@@ -51,17 +51,17 @@ def bytes_counted(rule: SamplingRule, layout: Layout, requested_bytes: int) -> i
         case "class_or_requested":
             return layout.class_bytes(requested_bytes) or requested_bytes
         case "size":
-            return layout.room_bytes(requested_bytes)
+            return layout.capacity_bytes(requested_bytes)
 
 
-def bytes_to_move(room_bytes: int, requested_bytes: int) -> int | None:
-    """The bytes requested for a block with `room_bytes` that gets another size.
+def bytes_to_move(capacity_bytes: int, requested_bytes: int) -> int | None:
+    """The bytes requested for a block with `capacity_bytes` that gets another size.
 
     None if the block stays where it is, and nothing counts. (gperftools'
     do_realloc_with_callback.)
     """
-    if room_bytes // SHRINKING_SHARE <= requested_bytes <= room_bytes:
+    if capacity_bytes // SHRINKING_SHARE <= requested_bytes <= capacity_bytes:
         return None
-    if requested_bytes > room_bytes:
-        return max(requested_bytes, room_bytes + room_bytes // GROWTH_SHARE)
+    if requested_bytes > capacity_bytes:
+        return max(requested_bytes, capacity_bytes + capacity_bytes // GROWTH_SHARE)
     return requested_bytes

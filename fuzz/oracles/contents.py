@@ -15,7 +15,7 @@ from fuzz.mutator.objects import ShadowObject
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Oracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action, CheckContents
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -44,7 +44,7 @@ class ContentsOracle(Oracle):
     def can_judge(cls, contract: Contract) -> bool:
         return contract.contents is not None and "contents" in contract.observes
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         if not isinstance(action, CheckContents):
             return
         objects, rows = self._shadow.filled(), observation.contents

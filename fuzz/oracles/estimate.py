@@ -22,7 +22,7 @@ from fuzz.mutator.objects import ShadowObject
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.oracles.stands_for import STANDS_FOR, CountedBlock, dumped, one_over_chance
 from fuzz.protocol.actions import Action, ReadProfile, Realloc, SetPeriod
 from fuzz.protocol.contract import Contract
@@ -67,7 +67,7 @@ class EstimateOracle(Oracle):
         rule = contract.sampling
         return rule.distances == "random" or rule.estimates != "none"
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         if isinstance(action, ReadProfile):
             self._check_profile(observation, sampling.period_bytes)
             return
@@ -80,7 +80,7 @@ class EstimateOracle(Oracle):
 
     # Profiles.
 
-    def _follow_blocks(self, action: Action, sampling: SamplingFacts) -> None:
+    def _follow_blocks(self, action: Action, sampling: SamplingState) -> None:
         if isinstance(action, SetPeriod):
             self._set_period_bytes = action.period_bytes
             if self._rule.setting_period == "drops":
@@ -132,7 +132,7 @@ class EstimateOracle(Oracle):
     # Chance.
 
     def _check_chance(
-        self, action: Action, observation: Observation, sampling: SamplingFacts
+        self, action: Action, observation: Observation, sampling: SamplingState
     ) -> None:
         """Count the samples of an object, unless a callback has allocated too."""
         if action.sampling in BEGINNING:

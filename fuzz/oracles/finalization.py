@@ -24,7 +24,7 @@ from fuzz.mutator.objects import ShadowObject
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import (
     Action,
     AllocateNode,
@@ -91,7 +91,7 @@ class FinalizationOracle(Oracle):
     def can_judge(cls, contract: Contract) -> bool:
         return contract.finalizers is not None and "finalized" in contract.observes
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         # What the action does to finalizers comes after a collection in it.
         if observation.minors:
             is_full = action.collects == "full"

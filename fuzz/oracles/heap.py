@@ -23,7 +23,7 @@ from fuzz.mutator.objects import Age, ShadowObject
 from fuzz.mutator.occupancy import Exhausted
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import (
     Action,
     CheckHeap,
@@ -60,7 +60,7 @@ class HeapOracle(Oracle):
         self._identities: dict[ShadowObject, int] = {}
         self._owners: dict[int, ShadowObject] = {}
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         if observation.error is not None:
             raise self.mismatch("error", None, observation.error, WHILE_PERFORMING)
         if observation.exhausted and not isinstance(action, Exhausted):

@@ -15,7 +15,7 @@ from fuzz.mutator.occupancy import Exhausted
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Oracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -41,7 +41,7 @@ class ExhaustionOracle(Oracle):
     def can_judge(cls, contract: Contract) -> bool:
         return contract.exhaustion is not None
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         if isinstance(action, Exhausted):
             self._check_nothing_allocated(observation)
             self._check_exhausted(action.action)

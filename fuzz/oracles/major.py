@@ -14,7 +14,7 @@ from fuzz.mutator.occupancy import Exhausted
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Oracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import MAJOR_STATES, Observation
@@ -40,7 +40,7 @@ class MajorOracle(Oracle):
     def can_judge(cls, contract: Contract) -> bool:
         return not {"state", "reports"}.isdisjoint(contract.observes)
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         steps = 0
         has_ended = action.collects == "full" or isinstance(action, Exhausted)
         if observation.reports and self._observes_reports:

@@ -25,7 +25,7 @@ from fuzz.oracles.arenas import ArenaBound
 from fuzz.oracles.major import MARKING, SCANNING, STATES, SWEEPING, MajorOracle
 from fuzz.oracles.memory_descriptions import describe_used
 from fuzz.oracles.oracle import Oracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action, AddMemoryPressure, TakeIdentity
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, Report
@@ -65,7 +65,7 @@ class MemoryOracle(Oracle):
     def can_judge(cls, contract: Contract) -> bool:
         return not OF_OLD_SPACE.isdisjoint(contract.promises)
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         new = self._shadow.roots[-1] if action.allocates else None
         outside = new if new and new.outside else None
         if observation.minors:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.major import MARKING, SCANNING, STATES, SWEEPING, MajorOracle
 from fuzz.oracles.oracle import Oracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action, CollectProgress
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import MAJOR_STATES, Observation
@@ -42,7 +42,7 @@ class MinorsOracle(Oracle):
     def can_judge(cls, contract: Contract) -> bool:
         return "collections" in contract.promises and contract.nursery_bytes > 0
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         before, after = self._state, observation.state
         if after is not None:
             self._state = after

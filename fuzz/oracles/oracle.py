@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from fuzz.mutator.shadow import Shadow
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -101,7 +101,7 @@ class Oracle(Judge):
         return True
 
     @abstractmethod
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         """Raise a Mismatch unless the observation is right. The shadow has followed the action.
 
         `sampling` is what the sampling oracle knows, for oracles that rely on it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action, Realloc
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -32,7 +32,7 @@ class PlacesOracle(Oracle):
     def can_judge(cls, contract: Contract) -> bool:
         return contract.sampling.counting.predicts_places
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         place = sampling.place
         if place is None or not (action.allocates or isinstance(action, Realloc)):
             if observation.minors and action.collects == "never":

@@ -19,7 +19,7 @@ from __future__ import annotations
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -41,7 +41,7 @@ class PointersOracle(Oracle):
     def can_judge(cls, contract: Contract) -> bool:
         return "limit" in contract.observes
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         free, limit, top = observation.free, observation.limit, observation.top
         if free is None or limit is None or top is None:
             pointers = ("free", "limit", "top")
@@ -78,7 +78,7 @@ class PointersOracle(Oracle):
             raise self.mismatch("at", expected, at, "an object ends where the free space begins")
 
     def _check_limit(
-        self, sample_point: int | None, free: int, limit: int, top: int, sampling: SamplingFacts
+        self, sample_point: int | None, free: int, limit: int, top: int, sampling: SamplingState
     ) -> None:
         expected = top
         if sampling.period_bytes is not None:

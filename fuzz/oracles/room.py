@@ -17,7 +17,7 @@ from fuzz.mutator.objects import ShadowObject
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.pointers import PointersOracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -42,7 +42,7 @@ class RoomOracle(Oracle):
     def can_judge(cls, contract: Contract) -> bool:
         return "collections" in contract.promises and contract.nursery_bytes > 0
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         if observation.minors:
             # One that only dead objects refer to may be dead.
             self._pinned = [obj for obj in self._shadow.pinned if obj.is_in_nursery]

@@ -19,14 +19,14 @@ from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request,
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_descriptions import WEIGHTS, describe_sum
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action, BeginThread, Free, Realloc, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
 COUNTED = frozenset({BeginThread, Free, Realloc})
 """Actions that may change a count, although they neither allocate nor switch sampling."""
-_UNTIL_BYTES, _ROOM_BYTES = attrgetter("until_bytes"), attrgetter("room_bytes")
+_UNTIL_BYTES, _FREE_BYTES = attrgetter("until_bytes"), attrgetter("free_bytes")
 
 
 def _is_counted(action: Action) -> bool:
@@ -72,14 +72,14 @@ class SamplingOracle(Oracle):
         self._forget_last_action()
         if shadow.sampling_bytes is not None:
             self._start(shadow.sampling_bytes)
-        self.facts = self._facts()
+        self.state = self._state()
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         allocates = action.allocates
         has_samples = observation.samples or observation.offsets or observation.weights
         if not (_is_counted(action) or has_samples or observation.minors):
             return
-        before = self.facts
+        before = self.state
         self._check_reported(action, observation)
         expected = self.follow(action, observation)
         if allocates or isinstance(action, Realloc):
@@ -108,7 +108,7 @@ class SamplingOracle(Oracle):
         if observation.minors and not action.allocates:
             for clock in self._clocks:
                 clock.collected(observation.minors, self._period_bytes)
-        self.facts = self._facts()
+        self.state = self._state()
         return samples
 
     def _changed(self, action: Action, observation: Observation) -> int:
@@ -146,14 +146,14 @@ class SamplingOracle(Oracle):
         self._callback_was_reported = False
         self._place: Place | None = None
 
-    def _facts(self) -> SamplingFacts:
+    def _state(self) -> SamplingState:
         clocks = self._clocks
         # Most contracts have one thread.
         one = (clocks[0].until_bytes,) if len(clocks) == 1 else None
-        facts = (
+        state = (
             self._period_bytes,
             one or tuple(map(_UNTIL_BYTES, clocks)),
-            tuple(map(_ROOM_BYTES, clocks)) if self._has_local_buffers else self._no_rooms,
+            tuple(map(_FREE_BYTES, clocks)) if self._has_local_buffers else self._no_rooms,
             self._nursery_used_bytes,
             self._was_enabled,
             self._hits,
@@ -164,14 +164,14 @@ class SamplingOracle(Oracle):
             self._callback_was_reported,
             self._place,
         )
-        return tuple.__new__(SamplingFacts, facts)  # The class itself takes three times as long.
+        return tuple.__new__(SamplingState, state)  # The class itself takes three times as long.
 
     # What is compared.
 
     def _check_reported(self, action: Action, observation: Observation) -> None:
         """Check the fields that no rule predicts."""
         if action.allocates:
-            if observation.ended and not self._clocks[action.thread].room_bytes:
+            if observation.ended and not self._clocks[action.thread].free_bytes:
                 raise self.mismatch("ended", None, True, "its thread had nothing left of one")
         elif observation.seed is None:
             if isinstance(action, BeginThread) and self._rule.counting.births_reseed:
@@ -192,7 +192,7 @@ class SamplingOracle(Oracle):
             raise self.mismatch("outside", obj.outside, observation.outside, why)
 
     def _check_hits(self, observation: Observation) -> None:
-        offsets, weights = self.facts.offsets, [hit.weight for hit in self._hits]
+        offsets, weights = self.state.offsets, [hit.weight for hit in self._hits]
         if "offsets" in self._observes and observation.offsets != offsets:
             why = "the byte of the object at which the distance ends"
             raise self.mismatch("offsets", offsets, observation.offsets, why)
@@ -200,7 +200,7 @@ class SamplingOracle(Oracle):
             why = WEIGHTS[self._rule.weights]
             raise self.mismatch("weights", weights, observation.weights, why)
 
-    def _why(self, action: Action, observation: Observation, before: SamplingFacts) -> str:
+    def _why(self, action: Action, observation: Observation, before: SamplingState) -> str:
         """The sum that leads to the expected samples, as text."""
         if before.period_bytes is None:
             return "sampling was off"
@@ -215,7 +215,7 @@ class SamplingOracle(Oracle):
             counted_bytes,
             self._hits,
             outside=action.allocates and self._shadow.roots[-1].outside,
-            room_bytes=before.room_bytes[action.thread] if self._has_local_buffers else None,
+            free_bytes=before.free_bytes[action.thread] if self._has_local_buffers else None,
             has_more=bool(callback_bytes),
         )
         return describe_sum(self._rule, self._clocks[action.thread].explained(its))
@@ -318,10 +318,10 @@ class SamplingOracle(Oracle):
 
     def _bytes_to_move(self, block: ShadowObject, action: Realloc) -> int | None:
         """The bytes requested for a block that moves; None if it stays, and nothing counts."""
-        room_bytes, requested_bytes = block.size_bytes, action.size_bytes
+        capacity_bytes, requested_bytes = block.size_bytes, action.size_bytes
         if self._rule.realloc == "when_moved":
-            return bytes_to_move(room_bytes, requested_bytes)
-        is_alike = self._layout.room_bytes(requested_bytes) == room_bytes
+            return bytes_to_move(capacity_bytes, requested_bytes)
+        is_alike = self._layout.capacity_bytes(requested_bytes) == capacity_bytes
         if self._rule.realloc == "always" or not is_alike or block in self._sampled_blocks:
             return requested_bytes
         is_due = self._clocks[action.thread].is_due(self._bytes_counted(requested_bytes))

@@ -22,8 +22,8 @@ def describe_sum(rule: SamplingRule, its: Sum) -> str:
     left = "a distance was drawn meanwhile"
     if its.until_bytes is not None:
         left = _left(its.until_bytes)
-    if its.room_bytes is not None:
-        left += f" and {its.room_bytes} of its buffer"
+    if its.free_bytes is not None:
+        left += f" and {its.free_bytes} of its buffer"
     return f"{left}, {its.counted}, {period}: {_expected(rule, its)}"
 
 
@@ -58,6 +58,6 @@ def _where(rule: SamplingRule, its: Sum) -> str:
     if last < 0:
         return ""  # It was due before.
     if its.has_own_distance:
-        drawn_bytes = last - (its.room_bytes or 0)
+        drawn_bytes = last - (its.free_bytes or 0)
         return f", at byte {last}, where a new distance of {drawn_bytes} ends"
     return f", at {'bytes ' + ', '.join(map(str, most)) + ' and' if most else 'byte'} {last}"

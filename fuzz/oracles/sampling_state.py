@@ -9,7 +9,7 @@ from fuzz.mutator.objects import ShadowObject
 from fuzz.oracles.counting.expected import Alike, ExpectedSample, Place
 
 
-class SamplingFacts(NamedTuple):
+class SamplingState(NamedTuple):
     """The state of sampling after an action.
 
     `hits` and the fields after it describe the last action that the sampling oracle counted.
@@ -19,7 +19,7 @@ class SamplingFacts(NamedTuple):
     """None while sampling is off."""
     until_bytes: tuple[int, ...]
     """For each thread, the bytes until its next sample. Has no meaning while nothing is counted."""
-    room_bytes: tuple[int, ...]
+    free_bytes: tuple[int, ...]
     """For each thread, what is left of its own part of the nursery."""
     nursery_used_bytes: int
     """The bytes allocated in the nursery since the last minor collection."""

@@ -14,7 +14,7 @@ from fuzz.mutator.objects import ShadowObject
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import OUTSIDE, SURVIVED, TYPE_SHIFT, Observation
@@ -44,7 +44,7 @@ class SurvivalOracle(Oracle):
     def can_judge(cls, contract: Contract) -> bool:
         return "reports" in contract.observes
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         happened = observation.minors or observation.samples or observation.reports
         if not (happened or action.sampling in DROPPING):
             return

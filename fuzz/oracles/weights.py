@@ -15,7 +15,7 @@ from collections import Counter
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action, BeginThread
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -44,7 +44,7 @@ class WeightsOracle(Oracle):
     def can_judge(cls, contract: Contract) -> bool:
         return contract.sampling.weights == "sums" and "weights" in contract.observes
 
-    def check(self, action: Action, observation: Observation, sampling: SamplingFacts) -> None:
+    def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         if isinstance(action, BeginThread):
             self._left_bytes[action.thread] = self._own_bytes
             self._own_total_bytes += self._own_bytes

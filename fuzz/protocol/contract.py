@@ -171,7 +171,7 @@ class Layout:
         index = bisect.bisect_left(self.size_classes, requested_bytes)
         return self.size_classes[index] if index < len(self.size_classes) else None
 
-    def room_bytes(self, requested_bytes: int) -> int:
+    def capacity_bytes(self, requested_bytes: int) -> int:
         """How much a block has room for."""
         block = self.kinds.get("block")
         requested_bytes += block.fixed_bytes if block else 0
@@ -366,7 +366,7 @@ class SamplingRule:
             return rounded_up(largest_bytes, layout.word_bytes)
         if self.realloc != "always":  # To grow, it may request a quarter more.
             largest_bytes += largest_bytes // 4
-        return layout.room_bytes(largest_bytes)
+        return layout.capacity_bytes(largest_bytes)
 
     def _problems_of_keys(self) -> Iterator[str]:
         """What a key needs of the others."""

@@ -21,7 +21,7 @@ from fuzz.plain import counted, plain
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.replay import Step
-from fuzz.terminal.explain_finalizers import finalizer_facts
+from fuzz.terminal.explain_finalizers import finalizer_answers
 from fuzz.terminal.report import describe_action
 
 COLUMNS = 80
@@ -58,9 +58,9 @@ def explain_step(step: Step) -> Iterator[str]:
     yield from _wrap(f"{mark}{step.number:>4} ", describe_action(step.action))
     if step.failure:
         yield from _wrap(INDENT, f"MISMATCH {step.failure.message}")
-    facts = facts_of_step(step)
-    if facts:
-        yield from _wrap(INDENT, facts)
+    answers = answers_of_step(step)
+    if answers:
+        yield from _wrap(INDENT, answers)
     yield from _picture(step.observation)
 
 
@@ -70,12 +70,12 @@ def _wrap(indent: str, text: str) -> list[str]:
     )
 
 
-def facts_of_step(step: Step) -> str:
+def answers_of_step(step: Step) -> str:
     """The observation of a step in words, with what it shows of finalizers; empty if nothing."""
-    return ", ".join((*facts_of(step.observation, step.contract), *finalizer_facts(step)))
+    return ", ".join((*answers_of(step.observation, step.contract), *finalizer_answers(step)))
 
 
-def facts_of(seen: Observation, contract: Contract) -> Iterator[str]:
+def answers_of(seen: Observation, contract: Contract) -> Iterator[str]:
     """An observation in words."""
     if seen.error is not None or seen.exhausted:
         yield "memory exhausted" if seen.error is None else f"error {seen.error}"

@@ -45,7 +45,7 @@ def waiting_after(step: Step) -> list[Waiting]:
     ]
 
 
-def finalizer_facts(step: Step) -> Iterator[str]:
+def finalizer_answers(step: Step) -> Iterator[str]:
     """What ran in a step. Those that wait are listed after an action that may change them."""
     seen, action = step.observation, step.action
     if seen.finalized:

@@ -24,7 +24,7 @@ from fuzz.protocol.actions import SLOT_FIELDS, Free, ReadWeakref, RunFinalizers
 from fuzz.protocol.contract import KindLayout
 from fuzz.protocol.observation import Observation
 from fuzz.replay import Step
-from fuzz.terminal.explain import POINTERS, facts_of_step, shows_pointers
+from fuzz.terminal.explain import POINTERS, answers_of_step, shows_pointers
 from fuzz.terminal.explain_finalizers import waiting_after
 from fuzz.terminal.report import describe_action, describe_configuration, describe_failure
 
@@ -165,7 +165,7 @@ def _page_step(step: Step, changes: _Changes) -> Page:
     return {
         "number": step.number,
         "action": describe_action(step.action),
-        "facts": plain(facts_of_step(step)),
+        "answers": plain(answers_of_step(step)),
         "mismatch": [(label, plain(text)) for label, text in failure],
         "nursery": _nursery(seen, step.failure),
         "minors": seen.minors,

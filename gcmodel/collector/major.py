@@ -132,20 +132,20 @@ class MajorCollection:
             self.step(extra_bytes)
 
     def step(self, reserve_bytes: int) -> bool:
-        """One step, after a minor collection; return whether it entered another phase."""
-        phase, events = self.state, self._heap.events
-        events.major_step(phase)
+        """One step, after a minor collection; return whether it entered another state."""
+        state, events = self.state, self._heap.events
+        events.major_step(state)
         self.made_old_limit_bytes += self._nursery_bytes // 2
-        if phase is SCANNING:
+        if state is SCANNING:
             self._scan_roots()
-        elif phase is MARKING:
+        elif state is MARKING:
             self._mark()
-        elif phase is SWEEPING:
+        elif state is SWEEPING:
             self._sweep(reserve_bytes)
         else:
             self.state = SCANNING
         events.major_step_ended(self.state)
-        return self.state is not phase
+        return self.state is not state
 
     def _scan_roots(self) -> None:
         self.started += 1

@@ -46,7 +46,7 @@ class MinorCollection:
         """Empty the nursery. The order of the steps matters.
 
         Nothing is new if neither the mutator has run nor the major collection has entered another
-        phase since the last one.
+        state since the last one.
         """
         heap = self._heap
         heap.events.minor_collection()

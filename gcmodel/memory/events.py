@@ -73,10 +73,10 @@ class Events:
         """A minor collection has ended, with the heap in this state. (Section 3.6.)"""
 
     def major_step(self, state: int) -> None:
-        """A step of the major collection starts, in the phase `state`."""
+        """A step of the major collection starts, in `state`."""
 
     def major_step_ended(self, state: int) -> None:
-        """A step of the major collection has ended. The next one is in the phase `state`."""
+        """A step of the major collection has ended. The next one is in `state`."""
 
     def take(self) -> tuple[str, list[Report]]:
         """Return the events since the last call, and forget them."""

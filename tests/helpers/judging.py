@@ -9,7 +9,7 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Bench, Mismatch
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
-from fuzz.oracles.sampling_facts import SamplingFacts
+from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
@@ -40,7 +40,7 @@ class Judge:
         self._usual = usual
 
     @property
-    def facts(self) -> SamplingFacts:
+    def state(self) -> SamplingState:
         return self.bench.sampling
 
     @property
@@ -63,7 +63,7 @@ class Judge:
         assert isinstance(sampling, SamplingOracle)
         if kind is not SamplingOracle:
             sampling.follow(action, observation)
-        self.bench.oracles[kind].check(action, observation, sampling.facts)
+        self.bench.oracles[kind].check(action, observation, sampling.state)
 
     def verdict(self, *steps: Step, **fields: Any) -> Mismatch | None:
         """What is wrong with the last step, if anything; the steps before it are right."""

@@ -33,7 +33,7 @@ class BufferClock(DrawnOnceClock[Buffers]):
         self._counted_bytes = 0
 
     @property
-    def room_bytes(self) -> int:
+    def free_bytes(self) -> int:
         return self._buffer.allocation_end - self._buffer.top
 
     def collected(self, minors: int, period_bytes: int | None) -> None:

@@ -1,7 +1,7 @@
 """A clock: the bytes that one thread has left until its next sample, by arithmetic alone.
 
     until_bytes |-------------------->*  the sampled byte; `crosses` says which one exactly
-    room_bytes  |------------->|         what is left of the thread's own part of the nursery
+    free_bytes  |------------->|         what is left of the thread's own part of the nursery
 
 Invariant: the rule, the thread's seed and the requests determine what a clock predicts. This base
 class reads only the keys that all ways to count share. The module of a way reads that way's keys.
@@ -45,7 +45,7 @@ class Clock(ABC, Generic[W]):
             self._draw(rule.initial_period_bytes)
 
     @property
-    def room_bytes(self) -> int:
+    def free_bytes(self) -> int:
         """What is left of the thread's own part of the nursery."""
         return 0
 

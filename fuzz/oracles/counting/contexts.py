@@ -19,17 +19,17 @@ class ContextClock(DrawnOnceClock[Contexts]):
 
     clocks: Sequence[ContextClock] = ()
     """The clocks of all threads."""
-    _room_bytes = 0
+    _free_bytes = 0
     # Where in its context the thread allocates next.
     _at = 0
 
     @property
-    def room_bytes(self) -> int:
-        return self._room_bytes
+    def free_bytes(self) -> int:
+        return self._free_bytes
 
     def collected(self, minors: int, period_bytes: int | None) -> None:
         if minors:
-            self._room_bytes = 0
+            self._free_bytes = 0
 
     def allocated(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
         """Predict the samples. A collection that the object causes does not change them.
@@ -37,7 +37,7 @@ class ContextClock(DrawnOnceClock[Contexts]):
         It ends the contexts of the other threads, and that of this one if the object lies outside.
         """
         if observation.ended:
-            self._room_bytes = 0
+            self._free_bytes = 0
         hits = self._allocate(request, observation)
         for clock in self.clocks if observation.minors else ():
             if request.outside or clock is not self:
@@ -50,20 +50,20 @@ class ContextClock(DrawnOnceClock[Contexts]):
             request.outside,
             request.period_bytes,
         )
-        left_bytes = self._room_bytes
+        left_bytes = self._free_bytes
         fits = size_bytes <= left_bytes and not outside
         if self._counting.predicts_places:
             self.place = self._place(request, fits, observation.minors)
         if outside and self._counting.outside == "apart":
             return NONE if period_bytes is None else self._judge(size_bytes, period_bytes, 0, 0)
         if not outside:
-            self._room_bytes = left_bytes if fits else self._new_room_bytes(size_bytes, observation)
-            self._room_bytes -= size_bytes
+            self._free_bytes = left_bytes if fits else self._new_free_bytes(size_bytes, observation)
+            self._free_bytes -= size_bytes
         if fits and size_bytes <= self.until_bytes:
             self.until_bytes -= size_bytes
             return NONE
         if period_bytes is None:
-            self.until_bytes = self._room_bytes
+            self.until_bytes = self._free_bytes
             return NONE
         hits = self._judge(size_bytes, period_bytes, left_bytes, self.until_bytes)
         self._draw(period_bytes)
@@ -80,7 +80,7 @@ class ContextClock(DrawnOnceClock[Contexts]):
             offset = left_bytes + self._generator.draw(period_bytes)
         return [ExpectedSample(offset)] if offset < size_bytes else NONE
 
-    def _new_room_bytes(self, size_bytes: int, observation: Observation) -> int:
+    def _new_free_bytes(self, size_bytes: int, observation: Observation) -> int:
         """The size of the context that begins with an object."""
         if self._counting.sizes == "fixed":
             return max(self._counting.context_bytes, size_bytes)
@@ -96,9 +96,9 @@ class ContextClock(DrawnOnceClock[Contexts]):
 
     def explained(self, its: Sum) -> Sum:
         is_apart = self._counting.outside == "apart" and its.outside
-        room_bytes = 0 if is_apart else its.room_bytes or 0
-        has_own_distance = is_apart or (its.until_bytes or 0) >= room_bytes
-        return attrs.evolve(its, room_bytes=room_bytes, has_own_distance=has_own_distance)
+        free_bytes = 0 if is_apart else its.free_bytes or 0
+        has_own_distance = is_apart or (its.until_bytes or 0) >= free_bytes
+        return attrs.evolve(its, free_bytes=free_bytes, has_own_distance=has_own_distance)
 
 
 def clocks_of(contract: Contract) -> list[ContextClock]:

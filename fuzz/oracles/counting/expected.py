@@ -98,7 +98,7 @@ class Sum:
     hits: Sequence[ExpectedSample]
     outside: bool = False
     """Whether the object lies outside the nursery."""
-    room_bytes: int | None = None
+    free_bytes: int | None = None
     """What was left of the thread's own part of the nursery, if it has one."""
     has_own_distance: bool = False
     """Whether a new distance is drawn where that part ends."""

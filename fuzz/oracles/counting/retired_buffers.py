@@ -45,7 +45,7 @@ class RetiredClock(FixedClock[RetiredBuffers]):
         self._counted = ""
 
     @property
-    def room_bytes(self) -> int:
+    def free_bytes(self) -> int:
         return self._buffer.allocation_end - self._buffer.top
 
     @override

@@ -39,21 +39,21 @@ class StockBlock:
     library: Allocator
     address: int
     size_bytes: int
-    room_bytes: int
+    capacity_bytes: int
     number: int
 
     def write(self) -> None:
-        self.library.fill(self.address, self.number, self.room_bytes)
+        self.library.fill(self.address, self.number, self.capacity_bytes)
 
     def check(self) -> None:
         """Raises DamageError if a byte has changed. It is written again, so that it shows once."""
-        if difference := self.difference(self.room_bytes):
+        if difference := self.difference(self.capacity_bytes):
             self.write()
             raise DamageError(f"block {self.number} is damaged: {difference}")
 
     def row(self) -> list[int]:
         """The answer of `check_contents`. Raises DamageError for a byte that was not requested."""
-        if self.difference(self.room_bytes):
+        if self.difference(self.capacity_bytes):
             row = row_of(self.library.read(self.address, self.size_bytes), self.number)
             if len(row) == 1:
                 self.check()
@@ -167,10 +167,10 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         address = self.allocated(action.thread, call)
         moved = attrs.evolve(old, address=address)
         lost = moved.difference(min(old.size_bytes, size_bytes))
-        room_bytes = self.keep(address, action.root, size_bytes, old.number)
+        capacity_bytes = self.keep(address, action.root, size_bytes, old.number)
         if lost:
             raise DamageError(f"realloc lost what was in block {old.number}: {lost}")
-        return room_bytes
+        return capacity_bytes
 
     def free(self, root: int) -> None:
         block = self.blocks.pop(root)
@@ -191,11 +191,11 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
     def keep(self, address: int, root: int, size_bytes: int, number: int | None = None) -> int:
         """Fill the block, and put it into a root slot; returns its usable bytes."""
         number = next(self._numbers) if number is None else number
-        room_bytes = self.library.usable_bytes(address)
-        block = StockBlock(self.library, address, size_bytes, room_bytes, number)
+        capacity_bytes = self.library.usable_bytes(address)
+        block = StockBlock(self.library, address, size_bytes, capacity_bytes, number)
         block.write()
         self.blocks[root : root + 1] = [block]
-        return block.room_bytes
+        return block.capacity_bytes
 
     CARRY_OUT: ClassVar[CarryOut] = {
         actions.Malloc: lambda driver, each: driver.malloc(each),

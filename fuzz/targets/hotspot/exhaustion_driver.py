@@ -75,7 +75,7 @@ class HotspotExhaustionDriver(HotspotFinalizersDriver):
         if self._reserve is None:
             self._reserve = self.attached[0].new_array(RESERVE_LENGTH)
         self.machine.names.use_soft(is_soft := bool(chosen[SOFT.name]))
-        room_bytes = old_bytes(WITH_SERIAL) - MACHINE_BYTES
+        capacity_bytes = old_bytes(WITH_SERIAL) - MACHINE_BYTES
         weakref = contract.layout.kinds["weakref"]
         reference_bytes = weakref.fixed_bytes + is_soft * TIMESTAMP_BYTES
         return attrs.evolve(
@@ -93,7 +93,9 @@ class HotspotExhaustionDriver(HotspotFinalizersDriver):
             settings=SETTINGS,
             # A string that does not fit in eden is old from the start.
             survivor_bytes=0,
-            exhaustion=Exhaustion(room_bytes, heap_bytes(WITH_SERIAL) - room_bytes, soft=is_soft),
+            exhaustion=Exhaustion(
+                capacity_bytes, heap_bytes(WITH_SERIAL) - capacity_bytes, soft=is_soft
+            ),
         )
 
     @override

@@ -189,8 +189,8 @@ class SerialEden(JavaHeap):
         )
         self.start = word(self._eden + self._bottom)
         self.nursery_bytes = word(self._eden + self._end) - self.start
-        room_bytes = word(survivors + self._end) - word(survivors + self._bottom)
-        self.survivor_bytes = room_bytes - MACHINE_BYTES
+        capacity_bytes = word(survivors + self._end) - word(survivors + self._bottom)
+        self.survivor_bytes = capacity_bytes - MACHINE_BYTES
 
     @property
     def is_empty(self) -> bool:  # type: ignore[override]
@@ -210,8 +210,8 @@ class ParallelHeap(JavaHeap):
         young = word(structs.place("_young_gen", "ParallelScavengeHeap"))
         survivors = word(young + structs.place("_to_space", "PSYoungGen"))
         bottom, end = (structs.place(field, "MutableSpace") for field in ("_bottom", "_end"))
-        room_bytes = word(survivors + end) - word(survivors + bottom)
-        self.survivor_bytes = room_bytes // 2 - 2 * PARALLEL_BUFFER_BYTES
+        capacity_bytes = word(survivors + end) - word(survivors + bottom)
+        self.survivor_bytes = capacity_bytes // 2 - 2 * PARALLEL_BUFFER_BYTES
 
 
 class G1Heap(JavaHeap):

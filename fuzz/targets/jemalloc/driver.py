@@ -68,10 +68,10 @@ class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
     def keep(self, address: int, root: int, size_bytes: int, number: int | None = None) -> int:
         """Observe where a large block was placed, too."""
         is_moved = [block.address for block in self.blocks[root : root + 1]] != [address]
-        room_bytes = super().keep(address, root, size_bytes, number)
-        if is_moved and room_bytes >= LARGE_BYTES:
+        capacity_bytes = super().keep(address, root, size_bytes, number)
+        if is_moved and capacity_bytes >= LARGE_BYTES:
             self.observation.at = address % PAGE_BYTES
-        return room_bytes
+        return capacity_bytes
 
     def pause(self) -> None:
         self.library.is_active = False

@@ -168,7 +168,7 @@ def test_of_equals_the_first_is_taken(collected: Situation) -> None:
 
 
 def test_the_same_is_new_in_another_phase(collected: Situation) -> None:
-    collected.phase = 1
+    collected.state = 1
     assert draw_action(collected, MENU, Scripted(MINOR)) == do.CollectMinor()
 
 

@@ -395,7 +395,7 @@ def test_sampling_is_resumed_after_a_pause_only(pinning: Situation) -> None:
 def test_without_a_nursery_sampling_is_resumed_once_without_a_pause(pinning: Situation) -> None:
     pinning.contract = attrs.evolve(pinning.contract, nursery_bytes=0)
     assert rule_of(do.ResumeSampling).subjects(pinning)
-    pinning.done[do.ResumeSampling, pinning.phase] += 1
+    pinning.done[do.ResumeSampling, pinning.state] += 1
     assert not rule_of(do.ResumeSampling).subjects(pinning)
 
 

@@ -36,7 +36,7 @@ def malloc(size_bytes: int, size: int, samples: int = 0, thread: int = 0) -> Ste
 
 
 def until(judge: Judge, thread: int = 0) -> int:
-    return judge.facts.bytes_until_sample(thread)
+    return judge.state.bytes_until_sample(thread)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_block_of_several_parts_counts_all_of_them(judge: Judge) -> None:
 
 def test_freeing_a_block_counts_nothing(judge: Judge) -> None:
     judge(malloc(9, size=16), do.Free(0))
-    assert (until(judge), judge.facts.counted_bytes) == (UNTIL - 16, None)
+    assert (until(judge), judge.state.counted_bytes) == (UNTIL - 16, None)
 
 
 # A block that is made another size.
@@ -111,8 +111,8 @@ def test_a_block_moves_for_much_less_or_for_more(requested: int, moves_for: int 
 def test_where_each_realloc_counts_what_is_asked_counts(blocks: Contract, requested: int) -> None:
     judge = judge_of(blocks, counts="requested", first_bytes=(1000,) * 3)
     judge(malloc(64, size=64))
-    judge(do.Realloc(0, requested), size=blocks.layout.room_bytes(requested))
-    assert judge.facts.counted_bytes == requested
+    judge(do.Realloc(0, requested), size=blocks.layout.capacity_bytes(requested))
+    assert judge.state.counted_bytes == requested
 
 
 def test_half_of_an_odd_room_is_rounded_down() -> None:
@@ -127,7 +127,7 @@ def test_where_each_realloc_counts_one_in_place_counts_in_full(judge: Judge) -> 
 def test_a_block_that_stays_counts_nothing_and_keeps_its_room(blocks: Contract) -> None:
     judge = judge_of(blocks, realloc="when_moved")
     judge(malloc(30, size=32), answer(do.Realloc(0, 16), size=32))
-    assert (until(judge), judge.facts.counted_bytes) == (UNTIL - 32, None)
+    assert (until(judge), judge.state.counted_bytes) == (UNTIL - 32, None)
 
 
 def test_a_block_that_stays_is_measured_by_its_room_ever_after(blocks: Contract) -> None:
@@ -140,7 +140,7 @@ def test_a_block_that_stays_is_measured_by_its_room_ever_after(blocks: Contract)
 def test_a_block_that_grows_a_little_gets_room_for_a_quarter_more(blocks: Contract) -> None:
     judge = judge_of(blocks, realloc="when_moved", counts="requested")
     judge(malloc(6, size=8), answer(do.Realloc(0, 9), size=16))
-    assert judge.facts.counted_bytes == 10
+    assert judge.state.counted_bytes == 10
 
 
 @pytest.mark.parametrize(("requested", "counted"), [(30, None), (17, None), (16, 16), (33, 33)])
@@ -149,16 +149,16 @@ def test_unless_alike_a_block_moves_to_another_room_only(
 ) -> None:
     judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(1000,) * 3)
     judge(malloc(32, size=32))
-    judge(do.Realloc(0, requested), size=blocks.layout.room_bytes(requested))
-    assert judge.facts.counted_bytes == counted
+    judge(do.Realloc(0, requested), size=blocks.layout.capacity_bytes(requested))
+    assert judge.state.counted_bytes == counted
 
 
 def test_unless_alike_a_block_that_was_sampled_moves(blocks: Contract) -> None:
     judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(3,) * 3)
     judge(malloc(4, size=8, samples=1), answer(do.Realloc(0, 3), size=8))
-    assert judge.facts.counted_bytes == 3
+    assert judge.state.counted_bytes == 3
     judge(do.Realloc(0, 2), size=8)
-    assert judge.facts.counted_bytes is None
+    assert judge.state.counted_bytes is None
 
 
 def test_unless_alike_a_block_moves_when_a_sample_is_due(blocks: Contract) -> None:
@@ -170,7 +170,7 @@ def test_unless_alike_a_block_moves_when_a_sample_is_due(blocks: Contract) -> No
 def test_a_block_beyond_all_classes_stays_though_a_sample_is_due(blocks: Contract) -> None:
     judge = judge_of(blocks, realloc="unless_alike", counts="requested", first_bytes=(310,) * 3)
     judge(malloc(300, size=512), answer(do.Realloc(0, 310), size=512))
-    assert judge.facts.counted_bytes is None
+    assert judge.state.counted_bytes is None
 
 
 def test_a_block_may_be_sampled_when_it_is_made_another_size(judge: Judge) -> None:
@@ -199,14 +199,14 @@ def test_a_target_that_reports_no_room_is_not_judged_by_it(blocks: Contract) -> 
 
 
 def test_sampling_is_on_from_the_start_where_the_contract_says_so(judge: Judge) -> None:
-    assert (judge.facts.period_bytes, judge.facts.was_enabled) == (PERIOD, True)
+    assert (judge.state.period_bytes, judge.state.was_enabled) == (PERIOD, True)
     judge(malloc(60, size=64, samples=1))
 
 
 def test_sampling_is_off_at_the_start_where_the_contract_says_nothing(blocks: Contract) -> None:
     judge = judge_of(blocks, initial_period_bytes=0)
     judge(malloc(60, size=64))
-    assert not judge.facts.was_enabled
+    assert not judge.state.was_enabled
     judge(do.EnableSampling(PERIOD), malloc(60, size=64, samples=1))
 
 
@@ -265,7 +265,7 @@ def test_what_allocates_nothing_is_not_sampled(judge: Judge, action: Action) -> 
 
 def test_setting_the_period_leaves_the_present_distance(judge: Judge) -> None:
     judge(do.SetPeriod(4000))
-    assert (judge.facts.period_bytes, until(judge)) == (4000, UNTIL)
+    assert (judge.state.period_bytes, until(judge)) == (4000, UNTIL)
 
 
 def test_what_is_drawn_after_the_period_was_set_is_drawn_for_it(judge: Judge) -> None:
@@ -275,7 +275,7 @@ def test_what_is_drawn_after_the_period_was_set_is_drawn_for_it(judge: Judge) ->
 
 def test_setting_the_period_does_not_enable(judge: Judge) -> None:
     judge(do.DisableSampling(), do.SetPeriod(4000), malloc(60, size=64))
-    assert judge.facts.period_bytes is None
+    assert judge.state.period_bytes is None
 
 
 @pytest.fixture
@@ -288,7 +288,7 @@ def unrecorded(blocks: Contract) -> Judge:
 
 def test_where_pausing_goes_on_counting_nothing_is_said_of_samples(unrecorded: Judge) -> None:
     unrecorded(malloc(60, size=64))
-    assert (unrecorded.facts.unrecorded, unrecorded.facts.hits) == (1, ())
+    assert (unrecorded.state.unrecorded, unrecorded.state.hits) == (1, ())
 
 
 def test_a_sample_that_is_said_while_paused_is_wrong(unrecorded: Judge) -> None:
@@ -302,7 +302,7 @@ def test_a_distance_that_ends_in_a_counting_pause_is_followed_by_another(unrecor
 
 def test_where_pausing_goes_on_counting_resuming_changes_nothing(unrecorded: Judge) -> None:
     unrecorded(malloc(9, size=16), do.ResumeSampling())
-    assert (unrecorded.facts.period_bytes, until(unrecorded)) == (PERIOD, UNTIL - 32)
+    assert (unrecorded.state.period_bytes, until(unrecorded)) == (PERIOD, UNTIL - 32)
     unrecorded(malloc(30, size=32, samples=1))
 
 
@@ -310,12 +310,12 @@ def test_a_period_that_is_set_while_paused_is_drawn_for(unrecorded: Judge) -> No
     unrecorded(do.SetPeriod(4000), malloc(60, size=64))
     assert until(unrecorded) == generator_of("gperftools", 1).draw(4000)
     unrecorded(do.ResumeSampling())
-    assert unrecorded.facts.period_bytes == 4000
+    assert unrecorded.state.period_bytes == 4000
 
 
 def test_disabling_ends_the_count_that_goes_on(unrecorded: Judge) -> None:
     unrecorded(do.DisableSampling(), malloc(60, size=64))
-    assert (unrecorded.facts.unrecorded, until(unrecorded)) == (0, UNTIL - 16)
+    assert (unrecorded.state.unrecorded, until(unrecorded)) == (0, UNTIL - 16)
 
 
 def test_enabling_restarts_a_count_that_pausing_continues(unrecorded: Judge) -> None:
@@ -325,7 +325,7 @@ def test_enabling_restarts_a_count_that_pausing_continues(unrecorded: Judge) -> 
 
 def test_where_pausing_stops_the_count_nothing_is_due_meanwhile(judge: Judge) -> None:
     judge(do.PauseSampling(), malloc(60, size=64))
-    assert (judge.facts.unrecorded, until(judge)) == (0, UNTIL)
+    assert (judge.state.unrecorded, until(judge)) == (0, UNTIL)
     judge(do.ResumeSampling())
     assert until(judge) == generator_of("gperftools", 1).draw(PERIOD)
 

@@ -306,23 +306,23 @@ def test_a_clock_agrees_with_looking_at_each_byte(rule: SamplingRule, sizes: lis
 # Allocation contexts.
 
 
-def with_room(clock: Clock[Any], room_bytes: int, until_bytes: int) -> Clock[Any]:
+def with_room(clock: Clock[Any], free_bytes: int, until_bytes: int) -> Clock[Any]:
     """The clock when an object has left that much of a context, this far from a sample."""
-    size_bytes = max(64 - room_bytes, 1)
-    allocate(clock, size_bytes, False, None, Observation(buffer=size_bytes + room_bytes))
+    size_bytes = max(64 - free_bytes, 1)
+    allocate(clock, size_bytes, False, None, Observation(buffer=size_bytes + free_bytes))
     clock.until_bytes = until_bytes
     return clock
 
 
-def context_of(room_bytes: int, until_bytes: int) -> Clock[Any]:
+def context_of(free_bytes: int, until_bytes: int) -> Clock[Any]:
     """With that much room, so far from a sample; what is drawn next are DRAWS."""
-    return with_room(clock_of(first_bytes=(0,), **CONTEXT), room_bytes, until_bytes)
+    return with_room(clock_of(first_bytes=(0,), **CONTEXT), free_bytes, until_bytes)
 
 
 def judged(clock: Clock[Any], size_bytes: int) -> tuple[list[int], int, int]:
     """The offsets of an object's samples, the room, and the bytes until the next sample."""
     hits = allocate(clock, size_bytes, False, PERIOD)
-    return offsets(hits), clock.room_bytes, clock.until_bytes
+    return offsets(hits), clock.free_bytes, clock.until_bytes
 
 
 def test_an_object_in_front_of_the_byte_that_was_drawn_is_not_sampled() -> None:
@@ -362,14 +362,14 @@ def test_an_object_outside_is_judged_by_a_distance_of_its_own() -> None:
     clock = context_of(40, 24)
     assert offsets(allocate(clock, DRAWS[0] + 1, True, PERIOD)) == [DRAWS[0]]
     assert offsets(allocate(clock, DRAWS[1], True, PERIOD)) == []
-    assert (clock.room_bytes, clock.until_bytes) == (40, 24)
+    assert (clock.free_bytes, clock.until_bytes) == (40, 24)
 
 
 def test_while_sampling_is_off_contexts_go_on_and_nothing_is_drawn() -> None:
     clock = context_of(40, 24)
     assert not allocate(clock, 24, False, None)
     assert not allocate(clock, 24, False, None)
-    assert clock.room_bytes == 64 - 24
+    assert clock.free_bytes == 64 - 24
     clock.start(PERIOD)
     assert clock.until_bytes == DRAWS[0]
 
@@ -380,9 +380,9 @@ SHIPPED = {**CONTEXT, "counting": Contexts(64, outside="in_turn"), "enabling": "
 REPORTED = Contexts(64, sizes="reported", outside="in_turn")
 
 
-def shipped_of(room_bytes: int, until_bytes: int, **fields: Any) -> Clock[Any]:
+def shipped_of(free_bytes: int, until_bytes: int, **fields: Any) -> Clock[Any]:
     clock = clocks_by(rule_of(**{**SHIPPED, **fields}))[0]
-    return with_room(clock, room_bytes, until_bytes)
+    return with_room(clock, free_bytes, until_bytes)
 
 
 def test_enabling_draws_nothing_and_what_is_left_of_the_context_goes_unsampled() -> None:
@@ -410,23 +410,23 @@ def test_what_was_drawn_outlives_sampling_unless_it_is_passed() -> None:
 def test_an_object_outside_uses_its_context(until_bytes: int, hits: list[int], drawn: int) -> None:
     clock = shipped_of(40, until_bytes)
     assert offsets(allocate(clock, 40 + DRAWS[0], True, PERIOD)) == hits
-    assert (clock.room_bytes, clock.until_bytes) == (40, DRAWS[drawn - 1])
+    assert (clock.free_bytes, clock.until_bytes) == (40, DRAWS[drawn - 1])
 
 
 def test_an_object_outside_that_would_have_fit_draws_for_the_context_alone() -> None:
     clock = shipped_of(40, 40)
     assert not allocate(clock, 40, True, PERIOD)
-    assert (clock.room_bytes, clock.until_bytes) == (40, DRAWS[0])
+    assert (clock.free_bytes, clock.until_bytes) == (40, DRAWS[0])
 
 
 def test_how_large_a_context_is_may_be_reported() -> None:
     clock = shipped_of(16, 16, counting=REPORTED)
     allocate(clock, 24, False, PERIOD, Observation(buffer=4096))
-    assert (clock.room_bytes, clock.place) == (4072, Place("new buffer", 0, 0, None))
+    assert (clock.free_bytes, clock.place) == (4072, Place("new buffer", 0, 0, None))
     allocate(clock, 16, False, PERIOD, Observation())
-    assert (clock.room_bytes, clock.place) == (4056, Place("buffer", 24, 0, None))
+    assert (clock.free_bytes, clock.place) == (4056, Place("buffer", 24, 0, None))
     allocate(clock, 10_000, True, PERIOD, Observation())
-    assert (clock.room_bytes, clock.place) == (4056, Place("outside", None, 0, None))
+    assert (clock.free_bytes, clock.place) == (4056, Place("outside", None, 0, None))
 
 
 def test_of_a_context_that_had_ended_before_an_allocation_nothing_was_left() -> None:

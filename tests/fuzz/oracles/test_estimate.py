@@ -101,7 +101,7 @@ def test_a_sample_has_jemallocs_estimate(blocks: Contract, size_bytes: int, lg: 
     unbiased_bytes, eighths = JEMALLOC[size_bytes, lg]
     judge = judge_of(profiling(blocks, initial_period_bytes=2**lg))
     judge(do.Malloc(size_bytes))
-    assert len(judge.facts.hits) == 1
+    assert len(judge.state.hits) == 1
     judge(profile(round(eighths / 8), unbiased_bytes))
 
 
@@ -175,7 +175,7 @@ def test_a_profile_is_two_numbers(judge: Judge, profile: list[int] | None) -> No
 
 
 def test_what_is_not_sampled_stands_for_nothing(judge: Judge) -> None:
-    assert judge.facts.bytes_until_sample() > 8
+    assert judge.state.bytes_until_sample() > 8
     judge(do.Malloc(8), profile(512, 4100))
 
 
@@ -201,7 +201,7 @@ def test_a_block_that_another_thread_frees_is_gone(judge: Judge) -> None:
 
 def test_a_block_resized_without_a_sample_stands_for_nothing(judge: Judge) -> None:
     judge(do.Realloc(0, 16))
-    assert judge.facts.hits == ()
+    assert judge.state.hits == ()
     judge(profile(0, 0))
 
 
@@ -275,7 +275,7 @@ def test_on_average_weights_stand_for_all_that_was_allocated(blocks: Contract) -
     weights = 0
     for _ in range(BLOCKS):
         judge(do.Malloc(20))
-        weights += sum(hit.weight for hit in judge.facts.hits)
+        weights += sum(hit.weight for hit in judge.state.hits)
         judge(do.Free(0))
     # Five standard deviations, and some more: a weight is about 1 / chance blocks.
     chance = 1 - math.exp(-21 / 64)

@@ -149,7 +149,7 @@ def test_an_exhausted_object_does_not_count_but_it_may_be_sampled_before(
     judge(NINE_HUNDRED, *[do.AllocateString(31)] * 2, do.EnableSampling(56))
     seen = {**OUT, "order": order, "samples": order.count("s")}
     judge((do.AllocateString(38), seen))
-    assert judge.facts.bytes_until_sample() == until_bytes
+    assert judge.state.bytes_until_sample() == until_bytes
 
 
 def test_after_the_last_exhaustion_nothing_may_need_room(contract: Contract) -> None:

@@ -120,7 +120,7 @@ def test_the_size_of_a_buffer_may_be_reported() -> None:
     clock = clock_of(sizes="reported")
     request = Request(40, False, "node", PERIOD)
     clock.allocated(request, Observation(buffer=64))
-    assert clock.room_bytes == 24
+    assert clock.free_bytes == 24
 
 
 # Weights that add up.

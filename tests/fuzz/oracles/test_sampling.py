@@ -85,7 +85,7 @@ def test_nodes_are_sampled_by_the_period(
     judge(do.EnableSampling(period_bytes))
     for each in samples:
         judge(node(each))
-    assert judge.facts.bytes_until_sample() == left_bytes
+    assert judge.state.bytes_until_sample() == left_bytes
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_large_string_is_sampled_by_the_period(  # noqa: PLR0913 - a row of th
 ) -> None:
     judge = judge_of(contract, **rule)
     judge(do.EnableSampling(period_bytes), string(size_bytes, samples))
-    assert judge.facts.bytes_until_sample() == left_bytes
+    assert judge.state.bytes_until_sample() == left_bytes
 
 
 def test_a_minor_collection_does_not_change_the_count(judge: Judge) -> None:
@@ -143,7 +143,7 @@ def test_what_was_disabled_is_not_resumed(judge: Judge, action: Action) -> None:
 
 def test_a_string_that_is_old_from_the_start_counts_unrounded(judge: Judge) -> None:
     judge(do.EnableSampling(34), answer(do.AllocateOldString(1), size=26, outside=True))
-    assert judge.facts.bytes_until_sample() == 8
+    assert judge.state.bytes_until_sample() == 8
     judge(node(1))
 
 
@@ -166,8 +166,8 @@ def test_a_callback_s_string_counts_before_the_object(
     for _ in range(nodes):
         judge(node(0))
     judge(collecting(order))
-    facts = judge.facts
-    assert (facts.callback_samples, facts.bytes_until_sample()) == (callback_samples, left_bytes)
+    state = judge.state
+    assert (state.callback_samples, state.bytes_until_sample()) == (callback_samples, left_bytes)
 
 
 @pytest.mark.parametrize("order", ["M", "Mss", "sMs"])
@@ -182,24 +182,24 @@ def test_a_callback_takes_no_sample_while_sampling_is_off(judge: Judge) -> None:
 
 def test_a_callback_that_was_taken_away_is_not_counted(judge: Judge) -> None:
     judge(do.EnableSampling(64), LIKE_A_NODE, do.SetCallback(None), node(0), collecting("M"))
-    assert judge.facts.bytes_until_sample() == 0
+    assert judge.state.bytes_until_sample() == 0
 
 
 def test_a_collection_that_was_asked_for_has_no_callback(judge: Judge) -> None:
     judge(do.EnableSampling(64), LIKE_A_NODE, answer(do.CollectMinor(), minors=1, order="M"))
-    facts = judge.facts
-    assert (facts.nursery_used_bytes, facts.bytes_until_sample()) == (0, 64)
+    state = judge.state
+    assert (state.nursery_used_bytes, state.bytes_until_sample()) == (0, 64)
 
 
 def test_a_callback_lies_in_the_nursery_before_the_object(judge: Judge) -> None:
     judge(LIKE_A_NODE, node(0), collecting("M"))
-    assert judge.facts.nursery_used_bytes == 2 * NODE_BYTES
+    assert judge.state.nursery_used_bytes == 2 * NODE_BYTES
 
 
 def test_a_callback_lies_in_the_nursery_also_if_the_object_lies_outside(judge: Judge) -> None:
     judge(LIKE_A_NODE, answer(do.AllocateString(275), minors=1, order="M", size=300, outside=True))
-    assert judge.facts.nursery_used_bytes == NODE_BYTES
-    assert not judge.facts.callback_was_reported
+    assert judge.state.nursery_used_bytes == NODE_BYTES
+    assert not judge.state.callback_was_reported
 
 
 @pytest.mark.parametrize(("nursery_bytes", "used", "collects"), [(64, 64, False), (56, 32, True)])
@@ -208,8 +208,8 @@ def test_a_callback_that_leaves_too_little_room_is_collected(
 ) -> None:
     judge = judge_of(attrs.evolve(contract, nursery_bytes=nursery_bytes))
     judge(LIKE_A_NODE, collecting("MM" if collects else "M"))
-    assert judge.facts.nursery_used_bytes == used
-    assert judge.facts.callback_was_reported is collects
+    assert judge.state.nursery_used_bytes == used
+    assert judge.state.callback_was_reported is collects
 
 
 TIGHT = {"nursery_bytes": 64, "large_object_bytes": 64}
@@ -246,7 +246,7 @@ def unstated(contract: Contract) -> Judge:
 @pytest.mark.parametrize("samples", [0, 1, 7])
 def test_unstated_distances_allow_any_samples(unstated: Judge, samples: int) -> None:
     unstated(do.EnableSampling(64), node(samples))
-    assert unstated.facts.callback_samples == 0
+    assert unstated.state.callback_samples == 0
 
 
 def test_unstated_distances_allow_no_sample_while_sampling_is_off(unstated: Judge) -> None:
@@ -264,9 +264,9 @@ def test_where_the_distances_are_unstated_sizes_are_not(unstated: Judge) -> None
 
 def test_unstated_distances_leave_a_callbacks_samples_unknown(unstated: Judge) -> None:
     unstated(do.EnableSampling(64), LIKE_A_NODE, collecting("M"))
-    assert unstated.facts.callback_samples == 0
+    assert unstated.state.callback_samples == 0
     unstated(collecting("Ms"))
-    assert unstated.facts.callback_samples is None
+    assert unstated.state.callback_samples is None
 
 
 # Threads, and the contexts in which they allocate.
@@ -291,7 +291,7 @@ def threads(contract: Contract) -> Judge:
 
 
 def rooms(judge: Judge) -> list[int]:
-    return list(judge.facts.room_bytes)
+    return list(judge.state.free_bytes)
 
 
 def test_each_thread_allocates_in_a_context_of_its_own(threads: Judge) -> None:
@@ -325,7 +325,7 @@ def test_an_object_that_collects_is_judged_by_its_old_context(contract: Contract
     judge = judge_of(contract, **IN_CONTEXTS, first_bytes=(15, 2**30))
     judge(answer(do.AllocateArray(4), size=48, outside=False), do.EnableSampling(2**30))
     judge(do.AllocateNode(0), minors=1, samples=1)
-    assert [hit.offset for hit in judge.facts.hits] == [15]
+    assert [hit.offset for hit in judge.state.hits] == [15]
 
 
 def test_a_context_of_which_nothing_was_left_cannot_end(threads: Judge) -> None:
@@ -343,7 +343,7 @@ def test_enabling_leaves_the_contexts_as_they_are(threads: Judge) -> None:
     threads(do.EnableSampling(64))
     assert rooms(threads) == [32, 32]
     # What System.Random(0) draws for a period of 64 bytes after three other distances.
-    assert [threads.facts.bytes_until_sample(thread) for thread in (0, 1)] == [51, 51]
+    assert [threads.state.bytes_until_sample(thread) for thread in (0, 1)] == [51, 51]
 
 
 # An object of more samples than a list has room for.
@@ -404,12 +404,12 @@ def test_other_costs_than_the_layout_states_are_wrong(
 
 def test_the_nursery_used_is_what_was_allocated_in_it(judge: Judge) -> None:
     judge(node(0), string(100, samples=0), node(0))
-    assert judge.facts.nursery_used_bytes == 2 * NODE_BYTES
+    assert judge.state.nursery_used_bytes == 2 * NODE_BYTES
 
 
 def test_a_collection_inside_an_allocation_leaves_that_object_in_the_nursery(judge: Judge) -> None:
     judge(node(0), answer(do.AllocateArray(1), minors=1, size=24, outside=False))
-    assert judge.facts.nursery_used_bytes == 24
+    assert judge.state.nursery_used_bytes == 24
 
 
 # By arithmetic, and byte by byte.

@@ -59,13 +59,13 @@ class Counting:
 
     def words(self, size_bytes: int, period_bytes: int = PERIOD, outside: bool = False) -> str:
         """The sum of an allocation."""
-        until_bytes, room_bytes = self.clock.until_bytes, self.clock.room_bytes
+        until_bytes, free_bytes = self.clock.until_bytes, self.clock.free_bytes
         request = Request(size_bytes, outside, "string", period_bytes)
         hits = self.clock.allocated(request, Observation())
         its = Sum(
             *(period_bytes, until_bytes, f"the block counts {size_bytes}", size_bytes, hits),
             outside=outside,
-            room_bytes=room_bytes if self.rule.counting.has_local_buffers else None,
+            free_bytes=free_bytes if self.rule.counting.has_local_buffers else None,
         )
         return describe_sum(self.rule, self.clock.explained(its))
 
@@ -163,4 +163,4 @@ def test_a_sample_that_an_action_takes_without_allocating_is_a_mismatch(contract
         oracle.follow(action, Observation())
     shadow.follow(Free(0), 0)
     with pytest.raises(Mismatch, match=r"^sampling: .*this action allocates nothing"):
-        oracle.check(Free(0), Observation(samples=1), oracle.facts)
+        oracle.check(Free(0), Observation(samples=1), oracle.state)

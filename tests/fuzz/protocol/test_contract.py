@@ -90,7 +90,7 @@ def test_a_block_is_of_the_least_class_that_holds_it(
     blocks: Contract, requested: int, class_bytes: int
 ) -> None:
     assert blocks.layout.class_bytes(requested) == class_bytes
-    assert blocks.layout.room_bytes(requested) == class_bytes
+    assert blocks.layout.capacity_bytes(requested) == class_bytes
 
 
 @pytest.mark.parametrize(("requested", "room"), [(129, 256), (256, 256), (257, 512)])
@@ -98,11 +98,11 @@ def test_a_block_larger_than_all_classes_has_whole_pages(
     blocks: Contract, requested: int, room: int
 ) -> None:
     assert blocks.layout.class_bytes(requested) is None
-    assert blocks.layout.room_bytes(requested) == room
+    assert blocks.layout.capacity_bytes(requested) == room
 
 
 def test_where_nothing_is_said_of_classes_a_block_has_what_it_asks_for(layout: Layout) -> None:
-    assert [layout.room_bytes(size) for size in (0, 1, 13)] == [0, 1, 13]
+    assert [layout.capacity_bytes(size) for size in (0, 1, 13)] == [0, 1, 13]
 
 
 # Periods and threads.

@@ -131,7 +131,7 @@ def test_with_a_period_of_1_each_block_is_sampled_with_its_class(target: GoDrive
     sizes = [size + more for size in SIZE_CLASSES[1:] for more in (0, 1)]
     *blocks, read = carried_out(target, [*map(Malloc, sizes), ReadProfile()])
     assert [each.samples for each in blocks] == [1] * len(sizes)
-    assert read.profile == [len(sizes), sum(map(layout.room_bytes, sizes))]
+    assert read.profile == [len(sizes), sum(map(layout.capacity_bytes, sizes))]
 
 
 def test_small_blocks_share_one(target: GoDriver) -> None:

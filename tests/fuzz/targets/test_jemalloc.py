@@ -219,7 +219,7 @@ for size in data:
     jemalloc.free(block)
 """
     layout = contract((), 1, (1,)).layout
-    assert ask(script, sizes) == [layout.room_bytes(size) for size in sizes]
+    assert ask(script, sizes) == [layout.capacity_bytes(size) for size in sizes]
 
 
 def test_the_size_classes_are_those_of_the_library(ask: Ask) -> None:
@@ -363,7 +363,7 @@ def seed_with_distance(least: int, most: int, period_bytes: int) -> int:
 
 @pytest.mark.parametrize("first", [1000, 100_000])
 def test_a_block_that_grows_counts_in_full(target: Target, first: int) -> None:
-    room = contract((), 1, (1,)).layout.room_bytes(first)
+    room = contract((), 1, (1,)).layout.capacity_bytes(first)
     seed = seed_with_distance(room + 1, 2 * room, 2**16)
     started(target, sampler_seed=seed, period_bytes=2**16)
     assert target.perform(Malloc(first)).samples == 0
@@ -512,7 +512,7 @@ def dump_of(
             blocks = [(room, site, False) for room, site, _ in blocks]
             live.clear()
             allocated.clear()
-        room = layout.room_bytes(size)
+        room = layout.capacity_bytes(size)
         is_sampled = room >= until_bytes
         until_bytes = distances.draw(period_bytes) if is_sampled else until_bytes - room
         blocks.append((room, site, is_sampled))

@@ -144,7 +144,8 @@ def test_the_contracts_size_classes_are_those_of_the_model(name: str) -> None:
     wrong = [
         each
         for each in requested
-        if each <= layout.object_bytes_max and layout.room_bytes(each) != sizes.usable_bytes(each)
+        if each <= layout.object_bytes_max
+        and layout.capacity_bytes(each) != sizes.usable_bytes(each)
     ]
     assert wrong == []
 

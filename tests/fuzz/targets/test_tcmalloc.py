@@ -82,7 +82,7 @@ def test_a_block_has_the_size_of_its_class(target: TcmallocDriver) -> None:
     layout = target.start({}).layout
     sizes = [0, *(size + more for size in SIZE_CLASSES for more in (0, 1))]
     rooms = [target.perform(Malloc(size_bytes)).size for size_bytes in sizes]
-    assert rooms == [layout.room_bytes(size_bytes) for size_bytes in sizes]
+    assert rooms == [layout.capacity_bytes(size_bytes) for size_bytes in sizes]
 
 
 def test_after_the_header_no_sampler_is_read(

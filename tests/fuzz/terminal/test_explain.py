@@ -19,7 +19,7 @@ from fuzz.replay import Step, replay_steps
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.commands.cli import run_command_line
-from fuzz.terminal.explain import COLUMNS, WIDTH, explain_step, facts_of
+from fuzz.terminal.explain import COLUMNS, WIDTH, answers_of, explain_step
 
 OF_PLANTED_BUGS = {name: trace for name, trace in shipped_traces().items() if trace.header.kills}
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
@@ -107,7 +107,7 @@ def test_the_legend_is_there_if_there_is_a_nursery_to_draw(
     assert legend in printed if legend else "# allocated" not in printed
 
 
-# The facts.
+# The answers.
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_an_answer_is_described_in_words(actions: tuple[str, ...], target: str, 
 def test_events_are_in_their_order(contract: Contract) -> None:
     seen = Observation(samples=3, minors=1, order="ssMRs")
     words = "2 samples then 1 minor collection then 1 report then 1 sample"
-    assert words in list(facts_of(seen, contract))
+    assert words in list(answers_of(seen, contract))
 
 
 @pytest.mark.parametrize("state", [-1, 4, 99])

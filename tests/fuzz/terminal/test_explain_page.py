@@ -167,7 +167,7 @@ def test_an_object_without_a_slot_is_there_while_a_reference_leads_to_it() -> No
 def test_a_step_has_its_words_its_pointers_and_the_place_of_its_object() -> None:
     step = page_of(ENABLE, NODE, ARRAY)["steps"][-1]
     assert step["action"] == "allocate_array length=2"
-    assert step["facts"] == "32 bytes in the nursery at 32"
+    assert step["answers"] == "32 bytes in the nursery at 32"
     pointers = {"free": 64, "limit": 128, "top": TOP, "sample_point": 128, "expected": None}
     assert step["nursery"] == pointers
     assert step["placed"] == (32, 32)
