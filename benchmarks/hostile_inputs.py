@@ -61,8 +61,8 @@ PROCESSOR_SECONDS = 60.0
 """An input that takes longer counts as a hang, even on a slow machine."""
 OVERRUN = -1
 """The exit code of an input that takes too long."""
-SILENCE_SECONDS = 1800.0
-"""A batch that takes longer hangs."""
+SILENCE_SECONDS = 600.0
+"""An input that takes longer hangs, although it takes no time of the processor."""
 CODES = range(4)
 GONE_SHARE = 0.1
 """The share of the files of a folder that are removed in place of a mutation."""
@@ -346,10 +346,10 @@ def run_batch(of: str, numbers: Sequence[int], folder: Path | None = None) -> Ou
     outcome = Outcome(Counter(), [], 0)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     signal.signal(signal.SIGVTALRM, _overrun)
-    faulthandler.dump_traceback_later(SILENCE_SECONDS, exit=True)
     with _working_in(folder):
         made = material(of)
         for number in numbers:
+            faulthandler.dump_traceback_later(SILENCE_SECONDS, exit=True)
             kind, ended = run_input(made, number, of)
             outcome.codes[kind, ended.code] += 1
             if ended.problem is not None:
