@@ -59,7 +59,7 @@ class SamplingOracle(Oracle):
         self._has_local_buffers = self._rule.counting.has_local_buffers
         self._clocks = clocks_of(contract)
         self._bytes_counted = partial(bytes_counted, self._rule, self._layout)
-        self._no_rooms = (0,) * contract.threads
+        self._nothing_free = (0,) * contract.threads
         # The period that samples are taken for, that allocations count for, and that was set last.
         self._period_bytes: int | None = None
         self._counted_period_bytes: int | None = None
@@ -153,7 +153,7 @@ class SamplingOracle(Oracle):
         state = (
             self._period_bytes,
             one or tuple(map(_UNTIL_BYTES, clocks)),
-            tuple(map(_FREE_BYTES, clocks)) if self._has_local_buffers else self._no_rooms,
+            tuple(map(_FREE_BYTES, clocks)) if self._has_local_buffers else self._nothing_free,
             self._nursery_used_bytes,
             self._was_enabled,
             self._hits,

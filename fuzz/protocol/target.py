@@ -17,6 +17,8 @@ from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import EarlierTrace
 
+AS_DOCUMENTED = "-as-documented"
+"""The end of a target's name under the contract that its documentation promises."""
 DOCUMENTED = "GCFUZZ_AS_DOCUMENTED"
 """The environment variable of a program that states the contract that its documentation promises.
 Not an argument, since `as_documented` also registers programs of other packages."""

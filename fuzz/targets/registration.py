@@ -7,7 +7,7 @@ A package names its registrations in its pyproject.toml:
 
 Every command that takes a target loads all registrations. Invariants: a registration imports no
 driver and no runtime, and names what finds a runtime with `lazily("my_package.find:program")`. It
-states all by which a variant differs, so nothing takes the name of a target apart.
+states all by which a variant differs, so no module of a target takes its name apart.
 """
 
 from __future__ import annotations

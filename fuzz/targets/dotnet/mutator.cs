@@ -25,13 +25,15 @@ unsafe struct Item
 unsafe partial class Mutator
 {
     public const int RootsMax = 1 << 16;
+    // A walk that allocated a longer list would be sampled itself.
+    const int FoundMax = 1 << 18;
     const int MessageBytes = 64, MoreNumbers = 1 << 24;
     const int ItemsAt = 16, NumberBytes = 8, Period = 1 << 16;
 
     static readonly object[] roots = new object[RootsMax];
     static int rootCount;
     // The objects of the present walk.
-    static readonly object[] found = new object[RootsMax];
+    static readonly object[] found = new object[FoundMax];
     static int foundCount;
     static long* more;
     static byte* period;
@@ -252,7 +254,7 @@ unsafe partial class Mutator
             Weak weak = obj as Weak;
             long fields = obj is Node ? 2 : array != null ? array.Length : 0, start = count++;
             long kind = obj is Node ? 1 : array != null ? 3 : weak != null ? weak.kind : 2;
-            if (count + 2 + 2 * fields > MoreNumbers)
+            if (count + 3 + 2 * fields > MoreNumbers)
                 throw new InvalidOperationException();
             more[count++] = kind;
             more[count++] = NumberOf(obj);

@@ -1,4 +1,4 @@
-"""The bench: it finds each oracle, asks it in its turn, and passes it the facts of sampling."""
+"""The bench: it finds each oracle, asks it in its turn, and passes it the state of sampling."""
 
 import ast
 import os

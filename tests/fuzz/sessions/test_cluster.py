@@ -130,7 +130,9 @@ def test_two_dask_workers_leave_the_same(alone: Left, machines: Machines, tmp_pa
 
 
 @pytest.mark.slow
-def test_an_interrupt_in_a_terminal_ends_the_session(machines: Machines, tmp_path: Path) -> None:
+def test_an_interrupt_in_a_terminal_ends_only_the_session(
+    machines: Machines, tmp_path: Path
+) -> None:
     session = ("run", "--target", TARGET, "--time", "1h", "--corpus", str(tmp_path))
     process = machines.start("fuzz", *session, "--cluster", "local:1")
     wait_for_line(process.stdout, "FAILURE")
@@ -171,7 +173,9 @@ def test_a_session_survives_a_lost_machine(alone: Left, machines: Machines, tmp_
 
 
 @pytest.mark.slow
-def test_a_session_survives_scheduler_loss(alone: Left, machines: Machines, tmp_path: Path) -> None:
+def test_a_session_survives_a_restarted_scheduler(
+    alone: Left, machines: Machines, tmp_path: Path
+) -> None:
     scheduler, address = machines.start_scheduler()
     workers = [machines.start_worker(address) for _ in range(2)]
     corpus = tmp_path / "corpus"
@@ -188,7 +192,9 @@ def test_a_session_survives_scheduler_loss(alone: Left, machines: Machines, tmp_
 
 
 @pytest.mark.slow
-def test_a_worker_without_the_program_gets_no_chunk(machines: Machines, tmp_path: Path) -> None:
+def test_a_worker_without_the_program_or_gcfuzz_gets_no_chunk(
+    machines: Machines, tmp_path: Path
+) -> None:
     program = tmp_path / "a-program-of-one-machine"
     program.write_text(f"#!/bin/sh\nexec {sys.executable} -m fuzz.targets reference\n")
     program.chmod(0o755)

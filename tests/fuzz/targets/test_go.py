@@ -209,7 +209,7 @@ def test_a_short_session_has_no_failure(target: GoDriver) -> None:
 
 
 @pytest.mark.slow
-def test_fifty_thousand_actions_are_predicted(target: GoDriver) -> None:
+def test_actions_with_each_period_are_predicted(target: GoDriver) -> None:
     counted = Changed(target)
     for seed in range(23):
         configuration = {"sampler_seed": seed, "period_bytes": 2**seed}

@@ -108,7 +108,7 @@ def test_contracts_are_compared_first(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.slow  # Two programs are run.
-def test_two_programs_answers_are_observable(capsys: pytest.CaptureFixture[str]) -> None:
+def test_different_answers_are_observable(capsys: pytest.CaptureFixture[str]) -> None:
     programs = []
     for name, first in (("old", 0), ("new", 1000)):
         changed = write_changed(name, "answer.identity is not None", "identity", first)

@@ -123,7 +123,7 @@ class CountingLooks(MinorCollection):
 
 @pytest.mark.parametrize("count", [10, 40])
 @pytest.mark.parametrize("is_pinned", [False, True])
-def test_a_full_collection_looks_at_the_roots_once_a_phase(count: int, is_pinned: bool) -> None:
+def test_a_full_collection_looks_at_the_roots_once_a_state(count: int, is_pinned: bool) -> None:
     heap = Heap(Configuration(single_step_marking=True), Parts(minor=CountingLooks))
     for number in range(count):
         heap.allocate_node(number)

@@ -108,7 +108,9 @@ def test_a_young_array_outside_in_two_roots_survives_once(heap: Heap) -> None:
 
 
 @pytest.mark.parametrize(("length", "arena_bytes"), [(3, 40), (4, 0)])
-def test_a_survivor_of_40_bytes_goes_to_an_arena(heap: Heap, length: int, arena_bytes: int) -> None:
+def test_a_survivor_of_at_most_40_bytes_goes_to_an_arena(
+    heap: Heap, length: int, arena_bytes: int
+) -> None:
     heap.allocate_array(length)
     heap.collect_minor()
     assert heap.arenas.used_bytes == arena_bytes
