@@ -29,7 +29,7 @@ from rich.table import Table
 
 import fuzz.engines.random as random_engine
 from fuzz.drawing import draw as drawing
-from fuzz.drawing import rules, scenario_mutator
+from fuzz.drawing import rules, scenario_mutator, sizes
 from fuzz.drawing.rules import RULES
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
 from fuzz.drawing.situation import Choices, Situation
@@ -126,12 +126,12 @@ IDEAS: dict[str, tuple[Switch, ...]] = {
     # Short sequences of actions that only matter together.
     "scenarios": ((drawing, "draw_from_scenario", lambda situation, source: None),),
     # Sizes that just fit into the nursery or just reach the sample point, and one more.
-    "sizes at edges": ((rules, "_edge_bytes", uniform_bytes),),
+    "sizes at edges": ((sizes, "_edge_bytes", uniform_bytes),),
     # The bytes left in the nursery, a few nurseries, and short periods.
-    "periods at edges": tuple(
-        (module, name, uniform_period)
-        for module in (rules, scenario_mutator)
-        for name in ("period", "short_period")
+    "periods at edges": (
+        (rules, "period", uniform_period),
+        (scenario_mutator, "period", uniform_period),
+        (scenario_mutator, "short_period", uniform_period),
     ),
     # It is young, so it is chosen more often than others.
     "the newest root": ((rules, "_recent", any_slot),),
@@ -153,7 +153,7 @@ IDEAS: dict[str, tuple[Switch, ...]] = {
 
 PLAIN = (
     *IDEAS["scenarios"],
-    (rules, "_length", uniform_length),
+    (rules, "any_length", uniform_length),
     *IDEAS["periods at edges"],
     *IDEAS["the newest root"],
     *IDEAS["items worth it"],
