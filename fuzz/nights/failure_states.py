@@ -8,6 +8,7 @@ failure leaves its state as it was.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from fuzz.failures.flaky import MISSED_MAX
@@ -63,9 +64,7 @@ def _is_past(life: Life, shown: Shown) -> bool:
     has 2/3. A later build is one on which it did not fail, after the last night on which it did.
     Without a version each night has a build of its own.
     """
-    told: list[Shown | Triaged] = []
-    for line in (*life.told, shown):
-        told = [] if isinstance(line, Shown) and line.state == FIXED else [*told, line]
+    told = [*takewhile(lambda each: not _is_fixed(each), reversed((*life.told, shown)))][::-1]
     replays = [_replays_of(each) for each in told]
     if any(each.failed for each in replays):
         failed, runs, passed = _counted(replays)
@@ -73,6 +72,10 @@ def _is_past(life: Life, shown: Shown) -> bool:
     nights = [_night_of(each) for each in told if isinstance(each, Shown) and each.is_looked_for]
     found, count, passed = _counted(nights)
     return shown.is_looked_for and (1 - (found + 1) / (count + 2)) ** passed < MISSED_MAX
+
+
+def _is_fixed(line: Shown | Triaged) -> bool:
+    return isinstance(line, Shown) and line.state == FIXED
 
 
 def _replays_of(line: Shown | Triaged) -> _Look:

@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
-from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias
 
 import attrs
 
 from fuzz.problems import BadInputError, noted, summary_of, traceback_of
-from fuzz.protocol.target import DOCUMENTED, GuardedTarget, Target
+from fuzz.protocol.target import AS_DOCUMENTED, DOCUMENTED, GuardedTarget, Target
 from fuzz.targets.options import TargetOptions
 
 Command: TypeAlias = Callable[[str, TargetOptions], Sequence[str]]
@@ -44,16 +43,10 @@ def lazily(place: str) -> Callable[..., Any]:
 
 
 def python_driver(
-    package: str | None,
-    name: str,
-    *arguments: str | Path,
-    module: str = "driver",
-    environment: Mapping[str, str] = MappingProxyType({}),
+    package: str | None, name: str, *arguments: str | Path, module: str = "driver"
 ) -> tuple[str, ...]:
     """The command line of a driver: a module of a package, with the target's name first."""
-    command = (sys.executable, "-m", f"{package}.{module}", name, *map(str, arguments))
-    assignments = (f"{variable}={value}" for variable, value in environment.items())
-    return ("env", *assignments, *command) if environment else command
+    return (sys.executable, "-m", f"{package}.{module}", name, *map(str, arguments))
 
 
 @attrs.frozen
@@ -185,7 +178,7 @@ class Program(Registration):
     def as_documented(self) -> Program:
         """The same program under the contract that its documentation promises."""
         return self.variant(
-            "-as-documented",
+            AS_DOCUMENTED,
             f"{self.name}, under the contract that its documentation promises",
             environment=[f"{DOCUMENTED}=1"],
         )

@@ -314,12 +314,13 @@ def test_the_variant_has_the_same_program_and_options() -> None:
 
 
 def test_a_variant_adds_to_the_environment_of_a_command() -> None:
-    driver = partial(python_driver, "package", environment={"A": "1"})
-    program = Program(name="a", description="", command=lambda name, _: driver(name, "x"))
+    driver = partial(python_driver, "package")
+    program = Program(
+        name="a", description="", command=lambda name, _: driver(name, "x"), environment=("A=1",)
+    )
     variant = program.variant("-b", "", environment=["B=2"]).as_documented()
     assert " ".join(variant.command_line(NO_OPTIONS)) == (
-        "env B=2 GCFUZZ_AS_DOCUMENTED=1 "
-        f"env A=1 {sys.executable} -m package.driver a-b-as-documented x"
+        f"env A=1 B=2 GCFUZZ_AS_DOCUMENTED=1 {sys.executable} -m package.driver a-b-as-documented x"
     )
 
 
