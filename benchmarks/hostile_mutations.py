@@ -5,6 +5,7 @@ All randomness comes from the generator that is passed, so each input can be mad
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from collections.abc import Callable
@@ -26,14 +27,22 @@ Mutation = Callable[[list[str], random.Random], list[str]]
 
 
 def mutated(lines: list[str], rng: random.Random) -> bytes:
-    """The lines as a file, after one to five mutations."""
+    """The lines as a file, after one to five mutations.
+
+    A mutation does nothing if the file would be too large. Three may repeat one list 300 times
+    each, and to make such a file takes more memory than a command may have.
+    """
     for _ in range(rng.choice((1, 1, 1, 1, 2, 5))):
-        lines = rng.choice(MUTATIONS)(lines, rng) or lines
+        with contextlib.suppress(MemoryError):
+            changed = rng.choice(MUTATIONS)(lines, rng)
+            if changed and sum(map(len, changed)) <= CHARACTERS_MAX:
+                lines = changed
     content = "".join(line + "\n" for line in lines).encode(errors="surrogatepass")
     return _other_bytes(content, rng) if rng.random() < BYTES_SHARE else content
 
 
 BYTES_SHARE = 0.1
+CHARACTERS_MAX = 100_000_000
 
 
 def _other_bytes(content: bytes, rng: random.Random) -> bytes:
@@ -92,11 +101,7 @@ def _other_value(lines: list[str], rng: random.Random) -> list[str]:
         data = rng.choice(EXTREMES)
     else:
         rng.choice(CHANGES)(parent, key, rng)
-    try:
-        line = json.dumps(data)
-    except MemoryError:  # A large value is inside a large one.
-        return lines
-    return [*lines[:at], line, *lines[at + 1 :]]
+    return [*lines[:at], json.dumps(data), *lines[at + 1 :]]
 
 
 MUTATIONS: tuple[Mutation, ...] = (
