@@ -9,6 +9,7 @@ from __future__ import annotations
 import attrs
 
 from fuzz.descriptions import describe_error
+from fuzz.former_names import oracle_named
 from fuzz.oracles import RERUN_ORACLES, RerunOracle
 from fuzz.oracles.heap import HeapOracle
 from fuzz.protocol.actions import NAMES, Action
@@ -25,7 +26,7 @@ CHANGES = BROKE, UNCLEAR, FIXED, STILL_FAILS, OBSERVABLE
 class Failure:
     """A wrong answer: what an oracle reported of it, and the trace that ends with it."""
 
-    oracle: str
+    oracle: str = attrs.field(converter=oracle_named)
     field: str
     action: str
     """The kind of the last action, whose answer is wrong."""

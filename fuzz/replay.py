@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from fuzz.failure import Failure
+from fuzz.former_names import target_named
 from fuzz.mutator.legality import while_legal
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import RERUN_ORACLES, Mismatch
@@ -109,7 +110,7 @@ def _fields_to_compare(trace: Trace, target: str, contract: Contract) -> tuple[s
     recorded_contract = trace.header.contract
     if recorded_contract is None:
         return ()
-    if target == trace.header.target and contract == recorded_contract:
+    if target == target_named(trace.header.target) and contract == recorded_contract:
         return ALL
     by_chance = any(isinstance(action, SetCallback | BeginThread) for action in trace.actions)
     # Where a context ends depends on when a collection comes.

@@ -138,7 +138,7 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
         scenarios = scenarios_for(situation.contract, is_late)
         if not scenarios:
             return None
-        start = choices.pick(scenarios) if situation.has_room() else roots_are_freed
+        start = choices.pick(scenarios) if situation.may_allocate() else roots_are_freed
         situation.scenario = start(ScenarioMutator(situation, choices), choices)
     elif choices.one_in(INTERRUPTED_SHARE):
         return None

@@ -68,7 +68,7 @@ def _heap(situation: Situation) -> Sequence[int]:
 
 
 def _heap_if_room(situation: Situation) -> Sequence[int]:
-    return range(situation.has_room())
+    return range(situation.may_allocate())
 
 
 def _roots(situation: Situation) -> Sequence[int]:
@@ -404,7 +404,7 @@ RULES: tuple[Rule, ...] = (
     Rule(actions.Realloc, 12, roots_for(actions.Realloc), _realloc),
     Rule(actions.SetPeriod, 3, _heap, _set_period),
     _rule(actions.ReadProfile, 3),
-    _rule_on(actions.AllocateWeakref, 4, _if(Situation.has_room, _roots)),
+    _rule_on(actions.AllocateWeakref, 4, _if(Situation.may_allocate, _roots)),
     Rule(
         actions.LoadPrebuilt,
         4,
@@ -447,7 +447,10 @@ RULES: tuple[Rule, ...] = (
         lambda situation, choices, numbers: actions.Resurrect(choices.pick(numbers)),
     ),
     Rule(
-        actions.AllocateEphemeron, 4, _if(Situation.has_room, roots_that_refer), _allocate_ephemeron
+        actions.AllocateEphemeron,
+        4,
+        _if(Situation.may_allocate, roots_that_refer),
+        _allocate_ephemeron,
     ),
     _rule_on(actions.ReadEphemeron, 4),
     Rule(actions.SetCallback, 2, _if(lambda situation: not _has_pinned(situation)), _set_callback),

@@ -89,6 +89,6 @@ class Situation:
         """Whether one more root may be added. There is no limit on blocks that are never freed."""
         return len(self.roots) < ROOTS_MAX or self.keeps_blocks
 
-    def has_room(self) -> bool:
+    def may_allocate(self) -> bool:
         """Whether one more object may be allocated."""
         return self.objects < OBJECTS_MAX and self.has_slot()

@@ -155,10 +155,10 @@ def _length_within(bytes_max: int, kind: str, contract: Contract) -> int:
 
 
 def _why_not_disabled(action: actions.DisableSampling, contract: Contract, shadow: Shadow) -> Why:
-    way = "report" if action.report else "drop"
-    if way in contract.sampling.disabling:
+    disabling = "report" if action.report else "drop"
+    if disabling in contract.sampling.disabling:
         return None
-    return f"the target cannot disable sampling with {way}"
+    return f"the target cannot disable sampling with {disabling}"
 
 
 def _why_not_pinned(action: actions.Pin, contract: Contract, shadow: Shadow) -> Why:

@@ -21,6 +21,7 @@ import attrs
 from fuzz.failures.causes import Cause
 from fuzz.failures.corpus import SavedFailure
 from fuzz.files import alone_in, read_bytes, write_text, writing
+from fuzz.former_names import first_name, target_named
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 
@@ -47,7 +48,7 @@ for` if it was not replayed, and no session could have found it."""
 class KnownFailure:
     """A failure of a target."""
 
-    target: str
+    target: str = attrs.field(converter=target_named)
     name: str
     """The session's `--name`, which distinguishes programs."""
     cause: Cause
@@ -99,11 +100,15 @@ class KnownFailure:
 def _digest(*parts: str) -> str:
     import hashlib  # A replay of one file has no use for it.
 
-    return hashlib.sha256(wire.to_line({"of": parts}).encode()).hexdigest()[:DIGITS]
+    return hashlib.sha256(_key_of(parts)).hexdigest()[:DIGITS]
 
 
 def _checksum(*parts: str) -> str:
-    return f"{zlib.crc32(wire.to_line({'of': parts}).encode()):08x}"
+    return f"{zlib.crc32(_key_of(parts)):08x}"
+
+
+def _key_of(parts: Iterable[str]) -> bytes:
+    return wire.to_line({"of": [*map(first_name, parts)]}).encode()
 
 
 @attrs.frozen
@@ -111,7 +116,7 @@ class SessionRun:
     """A session that a night read."""
 
     id: str
-    target: str
+    target: str = attrs.field(converter=target_named)
     name: str
     versions: tuple[str, ...]
     """The versions of its target, or the commits of its folder."""

@@ -23,6 +23,7 @@ import attrs
 
 from fuzz.failures.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX, SavedFailure
 from fuzz.files import read_bytes, writing
+from fuzz.former_names import oracle_named, target_named
 from fuzz.nights import failure_history
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
@@ -123,8 +124,8 @@ def _traces_in(folders: Iterable[Path], left_out: list[str]) -> dict[tuple[Path,
                 found[folder, path.relative_to(folder).as_posix()] = _TraceFile(
                     content,
                     read_bytes(complaint) if complaint in complaints else None,
-                    trace.header.target,
-                    *(trace.header.found.oracle, trace.header.found.message)
+                    target_named(trace.header.target),
+                    *(oracle_named(trace.header.found.oracle), trace.header.found.message)
                     if trace.header.found is not None
                     else ("", ""),
                     last_action=NAMES[type(trace.actions[-1])] if trace.actions else "",

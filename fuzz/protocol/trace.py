@@ -14,6 +14,7 @@ from typing import Annotated, TypeVar
 import attrs
 
 from fuzz.files import read_bytes, replacing
+from fuzz.former_names import first_name
 from fuzz.problems import BadInputError, noted, notes_of
 from fuzz.protocol import lines as wire
 from fuzz.protocol.actions import Action
@@ -184,7 +185,10 @@ def digest_of(trace: Trace) -> str:
     """Eight hex digits that depend on what is replayed, and not on how it was found."""
     import hashlib  # Few sessions find a failure.
 
-    header = attrs.evolve(trace.header, found=None, seed=None, gcfuzz=VERSION_OF_DIGESTS)
+    target = first_name(trace.header.target)
+    header = attrs.evolve(
+        trace.header, found=None, seed=None, gcfuzz=VERSION_OF_DIGESTS, target=target
+    )
     replayed = dumps(attrs.evolve(trace, header=header))
     return hashlib.sha256(replayed.encode()).hexdigest()[:DIGEST_LENGTH]
 

@@ -24,6 +24,7 @@ from fuzz.failures.compare import Before, Pair
 from fuzz.failures.comparing_engine import ComparingEngine
 from fuzz.failures.corpus import Origin
 from fuzz.failures.weaker import why_weaker
+from fuzz.former_names import target_named
 from fuzz.oracles import Bench
 from fuzz.plain import shell_word
 from fuzz.problems import BadInputError
@@ -68,7 +69,7 @@ class Chunk:
 class PlanKey:
     """What distinguishes plans: plans with the same key have the same chunks."""
 
-    target: str
+    target: str = attrs.field(converter=target_named)
     options: tuple[str, ...]
     """The arguments on the command line."""
     without: tuple[str, ...]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from fuzz.former_names import target_named
 from fuzz.problems import BadInputError, did_you_mean, summary_of
 from fuzz.protocol.target import Target
 from fuzz.targets.options import NO_OPTIONS, TargetOptions
@@ -108,7 +109,7 @@ def is_user_class(name: str) -> bool:
 
 def is_program(name: str) -> bool:
     """Whether the target of that name is a program."""
-    found = registry().targets.get(name)
+    found = registry().targets.get(target_named(name))
     return found is not None and found.is_program
 
 
@@ -140,7 +141,7 @@ def _found(name: str) -> tuple[Registration, list[str]]:
     """The registration of a target's name, and the bugs to plant in it. Raises BadInputError."""
     if is_user_class(name):
         return _user_class(name), []
-    base, *bugs = name.split("+")
+    base, *bugs = target_named(name).split("+")
     return _registered(base), bugs
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from typing_extensions import override
 
+from fuzz.former_names import target_named
 from fuzz.plain import is_url, plain
 from fuzz.problems import BadInputError, did_you_mean
 
@@ -124,7 +125,7 @@ class TargetChoice(NamedTuple):
                 f"the trace's target is the Python class {named_by_trace}; if you trust its "
                 f"module, say --target {named_by_trace}"
             )
-        return named_by_trace
+        return target_named(named_by_trace)
 
     @property
     def name_without_trace(self) -> str:
@@ -165,7 +166,7 @@ class TargetChoice(NamedTuple):
         from fuzz.targets import registry
 
         if self.name is None:
-            return TargetChoice(value, self.options)
+            return TargetChoice(target_named(value), self.options)
         registered = registry().targets.get(self.name)
         option = registered.distinguished_by if registered else None
         if option is None:
@@ -291,6 +292,7 @@ _OPTIONS = (
     click.option(
         "--target",
         "name",
+        callback=lambda _, __, name: name and target_named(name),
         help="A name that `gcfuzz targets` lists, reference+BUG, or MODULE:CLASS.  [default: "
         "the one that a trace names, or reference]",
     ),

@@ -31,21 +31,22 @@ SOURCES = {
 OURS = ("fuzz", "gcmodel")
 HARNESS = {
     "fuzz": "engines failure problems protocol targets.process testing",
-    "fuzz.nights": "failure failures files plain problems protocol sessions",
+    "fuzz.nights": "failure failures files former_names plain problems protocol sessions",
     "fuzz.failures": "cancellation descriptions drawing engines failure files mutator "
     "oracles problems protocol replay run targets targets.bugs version",
     "fuzz.__main__": "signals terminal terminal.commands",
-    "fuzz.failure": "descriptions oracles protocol",
+    "fuzz.failure": "descriptions former_names oracles protocol",
     "fuzz.run": "cancellation descriptions drawing failure mutator oracles problems protocol",
-    "fuzz.replay": "failure mutator oracles problems protocol run",
+    "fuzz.replay": "failure former_names mutator oracles problems protocol run",
     "fuzz.descriptions": "mutator oracles plain protocol",
     "fuzz.cancellation": "",
     "fuzz.files": "problems",
+    "fuzz.former_names": "",
     "fuzz.plain": "",
     "fuzz.problems": "",
     "fuzz.signals": "",
     "fuzz.version": "",
-    "fuzz.protocol": "files problems protocol.counting",
+    "fuzz.protocol": "files former_names problems protocol.counting",
     "fuzz.protocol.counting": "problems",
     "fuzz.mutator": "protocol",
     "fuzz.oracles": "mutator oracles.counting protocol",
@@ -53,7 +54,7 @@ HARNESS = {
     "fuzz.oracles.counting.distances": "",
     "fuzz.drawing": "mutator oracles problems protocol",
     "fuzz.engines": "cancellation drawing failure oracles protocol run",
-    "fuzz.targets": "plain problems protocol targets.process",
+    "fuzz.targets": "former_names plain problems protocol targets.process",
     "fuzz.targets.process": "cancellation problems protocol",
     "fuzz.targets.allocators": "problems protocol targets targets.process",
     "fuzz.targets.ddtrace": "problems protocol targets targets.process targets.python_profilers",
@@ -73,19 +74,19 @@ HARNESS = {
     "fuzz.targets.v8": "problems targets targets.process",
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol protocol.counting targets targets.bugs",
-    "fuzz.sessions": "cancellation drawing engines failure failures files oracles plain "
-    "problems protocol run signals targets targets.bugs targets.process "
+    "fuzz.sessions": "cancellation drawing engines failure failures files former_names oracles "
+    "plain problems protocol run signals targets targets.bugs targets.process "
     "targets.references version",
     "fuzz.profiling": "files oracles plain problems protocol replay targets targets.references",
-    "fuzz.terminal": "descriptions failure failures files mutator nights plain problems "
-    "protocol replay sessions targets targets.bugs targets.references "
+    "fuzz.terminal": "descriptions failure failures files former_names mutator nights plain "
+    "problems protocol replay sessions targets targets.bugs targets.references "
     "version",
     "fuzz.terminal.commands": "drawing failure failures files nights plain problems profiling "
     "protocol replay sessions targets targets.bugs terminal version",
     "fuzz.testing": "cancellation drawing engines failure failures files problems "
     "protocol replay sessions targets terminal",
 }
-"""The rooms of the harness, and what may stand in the imports of each beside its own modules."""
+"""The folders of the harness, and what may stand in the imports of each beside its own modules."""
 REFERENCE = {
     "gcmodel": "collector memory sampling",
     "gcmodel.memory": "",
@@ -100,8 +101,10 @@ REFERENCE = {
 IMPORT_GCMODEL = {"fuzz.targets.bugs", "fuzz.targets.references", "fuzz.profiling"}
 """Only the references, their bugs, and what profiles, which judges nothing."""
 MAY_IMPORT = {
-    **{room: {f"fuzz.{name}" for name in names.split()} for room, names in HARNESS.items()},
-    **{room: {f"gcmodel.{name}" for name in names.split()} for room, names in REFERENCE.items()},
+    **{folder: {f"fuzz.{name}" for name in names.split()} for folder, names in HARNESS.items()},
+    **{
+        folder: {f"gcmodel.{name}" for name in names.split()} for folder, names in REFERENCE.items()
+    },
 }
 OF_EACH_TARGET = {"find", "contract", "driver", "mutator", "finalizers_driver"}
 """The names of files that the folders of targets have."""
@@ -203,13 +206,13 @@ def room_of(module: str) -> str:
     name = module.removesuffix(".__init__")
     if any(other.startswith(f"{name}.") for other in SOURCES):
         return name
-    room = name.rpartition(".")[0]
-    return name if room in OURS else room
+    folder = name.rpartition(".")[0]
+    return name if folder in OURS else folder
 
 
 @cache
 def arrows() -> frozenset[tuple[str, str]]:
-    """From each room to those that its modules import."""
+    """From each folder to those that its modules import."""
     return frozenset(
         (room_of(module), room_of(imported))
         for module in SOURCES
@@ -222,16 +225,16 @@ def test_every_room_is_in_the_table() -> None:
     assert {room_of(module) for module in SOURCES} == MAY_IMPORT.keys()
 
 
-@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
-def test_a_room_imports_what_the_table_says_and_nothing_else(room: str) -> None:
-    of_gcmodel = {each for each in REFERENCE if room in IMPORT_GCMODEL}
-    imported = {to for start, to in arrows() if start == room}
-    assert imported - of_gcmodel == MAY_IMPORT[room]
-    assert bool(imported & of_gcmodel) == (room in IMPORT_GCMODEL)
+@pytest.mark.parametrize("folder", sorted(MAY_IMPORT))
+def test_a_folder_imports_what_the_table_says_and_nothing_else(folder: str) -> None:
+    of_gcmodel = {each for each in REFERENCE if folder in IMPORT_GCMODEL}
+    imported = {to for start, to in arrows() if start == folder}
+    assert imported - of_gcmodel == MAY_IMPORT[folder]
+    assert bool(imported & of_gcmodel) == (folder in IMPORT_GCMODEL)
 
 
 def test_between_two_rooms_arrows_go_one_way() -> None:
-    sorter = TopologicalSorter({room: set[str]() for room in MAY_IMPORT})
+    sorter = TopologicalSorter({folder: set[str]() for folder in MAY_IMPORT})
     for start, to in arrows():
         sorter.add(start, to)
     assert set(sorter.static_order()) == MAY_IMPORT.keys()
@@ -246,9 +249,11 @@ def test_no_circle_of_modules_is_left() -> None:
     sorter.prepare()
 
 
-def test_each_room_says_what_lives_there() -> None:
-    for room in MAY_IMPORT:
-        assert ast.get_docstring(parsed(SOURCES.get(f"{room}.__init__") or SOURCES[room])), room
+def test_each_folder_says_what_lives_there() -> None:
+    for folder in MAY_IMPORT:
+        assert ast.get_docstring(parsed(SOURCES.get(f"{folder}.__init__") or SOURCES[folder])), (
+            folder
+        )
 
 
 def test_no_two_modules_or_classes_have_one_name_unless_they_are_two_opinions() -> None:

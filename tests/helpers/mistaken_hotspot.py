@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from fuzz.protocol.actions import Action, AllocateNode, AllocateWeakref, CollectFull, RunAtOnce
 from fuzz.protocol.contract import Contract
-from fuzz.targets.hotspot.at_once_driver import AtOnceDriver
+from fuzz.targets.hotspot.concurrent_driver import ConcurrentDriver
 from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
 from fuzz.targets.hotspot.java_machine import REF, TEXT, Functions, Sampled
 from fuzz.targets.hotspot.sample_counter import LoggedSample
@@ -75,13 +75,13 @@ class Mislabelling(HotspotDriver):
         return contract
 
 
-class Losing(AtOnceDriver):
+class Losing(ConcurrentDriver):
     """A thread does not put its objects into the table."""
 
     CODE = share_class({**CODE, RUN: CODE[RUN].replace(KEEPING, "")})
 
 
-class Mixing(AtOnceDriver):
+class Mixing(ConcurrentDriver):
     """The threads race for one table."""
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
@@ -90,7 +90,7 @@ class Mixing(AtOnceDriver):
         return contract
 
 
-class SamplingWhileOff(AtOnceDriver):
+class SamplingWhileOff(ConcurrentDriver):
     """The event is on whenever threads run at once."""
 
     def run_at_once(self, action: RunAtOnce) -> list[list[int]]:
@@ -98,7 +98,7 @@ class SamplingWhileOff(AtOnceDriver):
         return super().run_at_once(action)
 
 
-class SamplingRarely(AtOnceDriver):
+class SamplingRarely(ConcurrentDriver):
     """It samples half as often as it must."""
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
@@ -109,7 +109,7 @@ class SamplingRarely(AtOnceDriver):
         return contract
 
 
-class MislabellingAtOnce(AtOnceDriver):
+class MislabellingConcurrent(ConcurrentDriver):
     """Where a thread has several samples, the last one is that of an earlier object."""
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
@@ -131,7 +131,7 @@ class MislabellingAtOnce(AtOnceDriver):
         return contract
 
 
-class SwappingThreads(AtOnceDriver):
+class SwappingThreads(ConcurrentDriver):
     """The first two threads have each other's rows."""
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
@@ -146,7 +146,7 @@ MISTAKES = {
     "damaging": Damaging,
     "dying": Dying,
     "mislabelling": Mislabelling,
-    "mislabelling-at-once": MislabellingAtOnce,
+    "mislabelling-concurrent": MislabellingConcurrent,
     "swapping": SwappingThreads,
     "losing": Losing,
     "mixing": Mixing,
@@ -156,5 +156,5 @@ MISTAKES = {
 
 if __name__ == "__main__":
     kind = MISTAKES[sys.argv[1]]
-    sys.argv[1] = "hotspot-at-once" if issubclass(kind, AtOnceDriver) else "hotspot"
+    sys.argv[1] = "hotspot-concurrent" if issubclass(kind, ConcurrentDriver) else "hotspot"
     kind.main(serve_apart)

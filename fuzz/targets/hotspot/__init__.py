@@ -21,10 +21,10 @@ HOTSPOT = Program(
     ),
     command=PythonDriver(__name__, FIND),
 )
-AT_ONCE = HOTSPOT.variant(
-    "-at-once",
+CONCURRENT = HOTSPOT.variant(
+    "-concurrent",
     "hotspot with threads that run at the same time",
-    command=PythonDriver(__name__, FIND, "at_once_driver"),
+    command=PythonDriver(__name__, FIND, "concurrent_driver"),
     chunk_actions=4_096,
 )
 JFR = HOTSPOT.variant(
@@ -44,6 +44,6 @@ EXHAUSTION = HOTSPOT.variant(
     command=PythonDriver(__name__, FIND, "exhaustion_driver"),
 )
 TARGETS = (
-    *(HOTSPOT, HOTSPOT.as_documented(), AT_ONCE),
+    *(HOTSPOT, HOTSPOT.as_documented(), CONCURRENT),
     *(JFR, JFR.as_documented(), FINALIZERS, EXHAUSTION),
 )

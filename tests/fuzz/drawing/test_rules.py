@@ -451,16 +451,16 @@ def test_nothing_that_appends_a_root_is_legal_in_a_heap_of_many_roots(situation:
 
 
 @pytest.mark.parametrize(
-    ("roots", "objects", "has_room"),
+    ("roots", "objects", "may_allocate"),
     [(ROOTS_MAX - 1, OBJECTS_MAX - 1, True), (ROOTS_MAX, 0, False), (0, OBJECTS_MAX, False)],
 )
 def test_many_roots_or_many_objects_leave_no_room_for_another(
-    situation: Situation, roots: int, objects: int, has_room: bool
+    situation: Situation, roots: int, objects: int, may_allocate: bool
 ) -> None:
     situation.objects = objects
     for _ in range(roots):
         situation.bench.shadow.follow(do.AllocateNode(0), minors=0)
-    assert situation.has_room() is has_room
+    assert situation.may_allocate() is may_allocate
 
 
 def test_in_an_empty_heap_no_action_on_a_root_is_legal(situation: Situation) -> None:

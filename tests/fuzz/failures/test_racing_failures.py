@@ -59,11 +59,11 @@ def test_a_failure_that_reproduces_once_in_twenty_times_is_kept(started: Path) -
     found = traces.read(saved.path).header.found
     assert found is not None
     assert found.started_with == ("--racing",)
-    assert found.message.startswith("at-once: read: expected 0, got -1 (thread 0 makes 1 nodes")
+    assert found.message.startswith("concurrency: read: expected 0, got -1 (thread 0 makes 1 nodes")
 
 
 def test_a_failure_that_passes_in_a_replay_is_inconclusive(started: Path) -> None:
-    header = Header(VERSION, "process", found=Found("at-once", "read", "random"))
+    header = Header(VERSION, "process", found=Found("concurrency", "read", "random"))
     path = started.with_name("failure.jsonl")
     traces.write_to(Trace(header, (RunAtOnce(1, 0),)), path)
     started.write_text("x" * 10)

@@ -78,7 +78,7 @@ def test_where_no_oracle_relies_on_another_the_order_of_the_fields_decides() -> 
         *("HeapOracle", "SamplingOracle", "ContentsOracle", "MajorOracle", "FinalizationOracle"),
         *("ExhaustionOracle", "MinorsOracle", "PlacesOracle"),
         *("EstimateOracle", "WeightsOracle", "SurvivalOracle", "PointersOracle"),
-        *("MemoryOracle", "AtOnceOracle", "RoomOracle"),
+        *("MemoryOracle", "ConcurrencyOracle", "PlacementOracle"),
     ]
 
 

@@ -1,4 +1,6 @@
-"""The driver of `hotspot-at-once`: `python -m fuzz.targets.hotspot.at_once_driver NAME LIBJVM`.
+"""The driver of `hotspot-concurrent`, whose threads run at the same time.
+
+`python -m fuzz.targets.hotspot.concurrent_driver NAME LIBJVM`
 
 Threads run their shares at the same time. Samples are counted without Python, whose lock would make
 the threads take turns, and the first ones of each action are compared with what its thread has
@@ -51,7 +53,7 @@ CHARGED_AHEAD = attrs.evolve(ALLOCATED, phantom_bytes=2 * BUFFER_BYTES, phantom_
 does not fit. No object of a share is larger than a tenth of a buffer."""
 
 
-class AtOnceDriver(HotspotDriver):
+class ConcurrentDriver(HotspotDriver):
     """A virtual machine whose threads run at the same time."""
 
     OF_THREADS = (*HotspotDriver.OF_THREADS, RunAtOnce)
@@ -180,4 +182,4 @@ class AtOnceDriver(HotspotDriver):
 
 
 if __name__ == "__main__":
-    AtOnceDriver.main(serve_apart)
+    ConcurrentDriver.main(serve_apart)

@@ -1,4 +1,4 @@
-"""The room oracle: the nursery has room for all that lies in it.
+"""The placement oracle: all that lies in the nursery fits there.
 
     0        at      at + size     at + size       nursery_bytes
     |        | pinned |            | an object |   |
@@ -23,10 +23,10 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
 
-class RoomOracle(Oracle):
+class PlacementOracle(Oracle):
     """Adds up the sizes of objects, and compares their places, where the target shows them."""
 
-    name = "room"
+    name = "placement"
     judges = ("at", "minors")
     relies_on = (PointersOracle,)
 

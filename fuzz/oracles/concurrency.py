@@ -1,4 +1,4 @@
-"""The at-once oracle: what holds for threads that run at the same time, in any order.
+"""The concurrency oracle: what holds for threads that run at the same time, in any order.
 
 Each thread reads what it has written. Its samples are of objects that it allocates, and it takes
 none while sampling is off. Their number is what chance allows, with the tolerances of the contract.
@@ -27,10 +27,10 @@ NUMBERS = 3
 """How many numbers the share of a thread has."""
 
 
-class AtOnceOracle(Oracle):
+class ConcurrencyOracle(Oracle):
     """Judges each thread's share."""
 
-    name = "at-once"
+    name = "concurrency"
     judges = ("shares",)
     relies_on = (SamplingOracle,)
 
