@@ -64,7 +64,7 @@ class Run:
         self.configuration = dict(configuration)
         self.contract = self._target.start(configuration)
         self._problem_at_start = self._target.problem_at_start
-        self.excluded = tuple(each for each in self.contract.observes if each in excluded)
+        self.excluded = tuple(field for field in self.contract.observes if field in excluded)
         """The fields that no oracle judges."""
         self._earlier = self._target.earlier
         self.goes_ahead = _goes_ahead(self._target, self.contract)
@@ -92,7 +92,7 @@ class Run:
     @property
     def answers(self) -> Iterator[Observation]:
         """The observation of each action, with RIGHT_GRAPH for right graphs, if these are kept."""
-        return (Observation(*pickle.loads(each)) for each in self._answers)  # noqa: S301 - ours
+        return (Observation(*pickle.loads(answer)) for answer in self._answers)  # noqa: S301 - ours
 
     def announce(self, actions: Iterable[Action]) -> None:
         """Send the next actions to the target; all of them are legal."""
@@ -184,7 +184,7 @@ class Run:
             actions=actions,
             excluded=excluded,
             started_with=self.contract.started_with,
-            exhausted=tuple(each for each in self.exhausted if each < count),
+            exhausted=tuple(number for number in self.exhausted if number < count),
             complaint=self._target.complaint,
             traceback=self._target.traceback,
             earlier=self._earlier,
@@ -223,7 +223,7 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         return
     changed = [oracle.instead(action) for action in run.actions]
     if _goes_ahead(target, contract):
-        target.announce(each for each in changed if each is not None)
+        target.announce(action for action in changed if action is not None)
     shadow = Shadow(run.contract)
     each_action = zip(run.actions, changed, run.answers, strict=True)
     for number, (action, instead, first) in enumerate(each_action, 1):
@@ -236,7 +236,7 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         checkpoint()
         try:
             both = first, target.perform(instead)
-            oracle.compare(run.contract, *(judged_part(each, run.excluded) for each in both))
+            oracle.compare(run.contract, *(judged_part(answer, run.excluded) for answer in both))
         except Mismatch as mismatch:
             del run.actions[number:]
             mismatch.shadow = shadow
@@ -290,7 +290,7 @@ def run_again(
 
 def wanted_among(seen: Sequence[Failure], wanted: Failure) -> Failure | None:
     """The first failure with the wanted identity; if there is none, the first one."""
-    same = (each for each in seen if each.identity == wanted.identity)
+    same = (failure for failure in seen if failure.identity == wanted.identity)
     return next(same, next(iter(seen), None))
 
 

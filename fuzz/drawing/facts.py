@@ -134,7 +134,7 @@ def _held(cast: Cast) -> Scenario:
     """Another object refers to it, which may be prebuilt, or old."""
     choices, mutator = cast.choices, cast.mutator
     for obj in cast.among():
-        holders = [each for each in cast.objects if each.refs and each is not obj]
+        holders = [holder for holder in cast.objects if holder.refs and holder is not obj]
         if not holders or choices.one_in(2):
             prebuilt = len(mutator.situation.bench.shadow.prebuilt)
             if prebuilt and choices.one_in(3):
@@ -201,8 +201,8 @@ def _finalizable(cast: Cast) -> Scenario:
 def _switched(cast: Cast) -> Scenario:
     """Sampling is on, off, paused or on again."""
     choices, mutator = cast.choices, cast.mutator
-    ways = mutator.situation.contract.sampling.disabling
-    off = partial(actions.DisableSampling, "report" in ways and choices.one_in(2))
+    disabling = mutator.situation.contract.sampling.disabling
+    off = partial(actions.DisableSampling, "report" in disabling and choices.one_in(2))
     shadow = mutator.situation.bench.shadow
     pause, resume = actions.PauseSampling, actions.ResumeSampling
     switches: tuple[Callable[[], Action], ...] = (mutator.sample_often, mutator.sample, resume)
@@ -223,8 +223,8 @@ def _crowded(cast: Cast) -> Scenario:
     """The nursery is full, or a sample is due, or nearly so."""
     crowd: list[ShadowObject] = []
     yield from cast.add(crowd, actions.AllocateString, cast.length())
-    for each in crowd:
-        yield from cast.act(cast.mutator.free, each)
+    for member in crowd:
+        yield from cast.act(cast.mutator.free, member)
 
 
 def _collected(cast: Cast) -> Scenario:

@@ -74,7 +74,7 @@ class Moment:
     def has_had_finalizer(self) -> bool:
         """Whether a finalizer of the object of the action has run."""
         table, obj = self.shadow.finalizers, self.root()
-        return any(each is obj and n not in table.waiting for n, each in table.registered.items())
+        return any(other is obj and n not in table.waiting for n, other in table.registered.items())
 
     def ephemerons_before(self) -> int:
         """How many ephemerons lead to the key of that of the action, each by its value."""
@@ -294,7 +294,7 @@ _OF_ACTIONS: dict[tuple[type[Action], ...], Group] = {
         ),
         "copied_into_prebuilt_array": _ask(
             lambda m: (
-                [m.root(each) in m.shadow.prebuilt for each in ("source", "dest")] == [False, True]
+                [m.root(name) in m.shadow.prebuilt for name in ("source", "dest")] == [False, True]
             ),
             "load_prebuilt",
         ),
@@ -333,8 +333,8 @@ _OF_ACTIONS: dict[tuple[type[Action], ...], Group] = {
     },
 }
 
-_OBJECTS = tuple(each for each in NAMES if each.allocates and each.kind != "block")
-_BLOCKS = tuple(each for each in NAMES if each.allocates and each.kind == "block")
+_OBJECTS = tuple(kind for kind in NAMES if kind.allocates and kind.kind != "block")
+_BLOCKS = tuple(kind for kind in NAMES if kind.allocates and kind.kind == "block")
 # The actions after which a group is asked, what all its probes need, and the group.
 _GROUPS: tuple[tuple[tuple[type[Action], ...], str, Group], ...] = (
     (_OBJECTS, "samples", _OF_SAMPLED),
@@ -422,10 +422,10 @@ def _features_of_sizes(contract: Contract) -> dict[str, bool]:
     """What follows from how large objects, periods and the nursery can be."""
     layout, rule = contract.layout, contract.sampling
     sizes = _object_bytes(contract)
-    largest_bytes = max((each.maximum for each in sizes.values()), default=0)
+    largest_bytes = max((size.maximum for size in sizes.values()), default=0)
     large_bytes = layout.large_object_bytes
     large = _values(contract, "large_object_bytes", Range(large_bytes, large_bytes))
-    in_nursery = {kind for kind, each in sizes.items() if each.minimum < large.maximum}
+    in_nursery = {kind for kind, size in sizes.items() if size.minimum < large.maximum}
     is_outside = layout.nonmovable == "outside" or largest_bytes >= large.minimum
     legal = Range(min(rule.periods), max(rule.periods)) if rule.periods else rule.period_bytes
     period = _values(contract, "period_bytes", legal)
@@ -449,7 +449,7 @@ def _features_of_sizes(contract: Contract) -> dict[str, bool]:
 def _object_bytes(contract: Contract) -> dict[str, Range]:
     """The sizes of objects that the actions can allocate, unrounded, by the kind of object."""
     sizes = {}
-    for kind in {ACTIONS[each].kind for each in contract.actions if each in ACTIONS}:
+    for kind in {ACTIONS[name].kind for name in contract.actions if name in ACTIONS}:
         layout = contract.layout.kinds.get(kind or "")
         if kind and layout:
             length = length_max(kind, contract) if layout.item_bytes else 0
@@ -460,7 +460,7 @@ def _object_bytes(contract: Contract) -> dict[str, Range]:
 
 def _values(contract: Contract, name: str, stated: Range) -> Range:
     """The values that a field of the contract can have: those of the setting with its name."""
-    return next((each.range for each in contract.settings if each.name == name), stated)
+    return next((field.range for field in contract.settings if field.name == name), stated)
 
 
 class ProbeCounter:

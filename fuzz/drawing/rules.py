@@ -89,7 +89,7 @@ def _ended_threads(situation: Situation) -> Sequence[int]:
 
 def _threads_to_end(situation: Situation) -> Sequence[int]:
     ended = situation.bench.shadow.ended_threads
-    return [each for each in range(1, situation.threads) if each not in ended]
+    return [thread for thread in range(1, situation.threads) if thread not in ended]
 
 
 def _roots_that(condition: Callable[[ShadowObject], object]) -> Subjects:

@@ -484,7 +484,7 @@ def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
 @cache
 def _scenarios_of_deaths(actions: tuple[str, ...], is_late: bool) -> Sequence[StartScenario]:
     scenarios = (*OF_DEATHS, facts_meet) if is_late else OF_FINALIZERS
-    return [each for each in scenarios if ABOUT.get(each) in (None, *actions)]
+    return [scenario for scenario in scenarios if ABOUT.get(scenario) in (None, *actions)]
 
 
 def next_of(scenario: Scenario) -> Action | None:

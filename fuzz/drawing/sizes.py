@@ -81,7 +81,7 @@ def _only_arrays_reach(size_bytes: int, contract: Contract) -> bool:
         return False
     boundaries = layout.large_object_bytes, *contract.boundary_bytes
     most_bytes = EDGE_WORDS * layout.word_bytes
-    return any(abs(size_bytes - each) <= most_bytes for each in boundaries)
+    return any(abs(size_bytes - boundary) <= most_bytes for boundary in boundaries)
 
 
 # Blocks.

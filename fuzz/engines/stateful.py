@@ -163,7 +163,7 @@ def suite_settings() -> settings:
         deadline=None,
         suppress_health_check=list(HealthCheck),
         stateful_step_count=SUITE_STEPS,
-        phases=[each for each in settings().phases if each not in {Phase.shrink, Phase.explain}],
+        phases=[phase for phase in settings().phases if phase not in {Phase.shrink, Phase.explain}],
     )
 
 
@@ -173,7 +173,7 @@ def found_by(machine: type[SuiteStateMachine], own: settings) -> list[Failure]:
         run_state_machine_as_test(machine, settings=own)
     except Exception as problem:
         raised = filter(machine.failures.__contains__, _leaves(problem))
-        if failures := [machine.failures[each] for each in raised]:
+        if failures := [machine.failures[mismatch] for mismatch in raised]:
             return failures
         raise
     return []
@@ -182,8 +182,8 @@ def found_by(machine: type[SuiteStateMachine], own: settings) -> list[Failure]:
 def _leaves(problem: BaseException) -> Iterator[BaseException]:
     """An exception, or all exceptions in a group."""
     if isinstance(problem, BaseExceptionGroup):
-        for each in problem.exceptions:
-            yield from _leaves(each)
+        for member in problem.exceptions:
+            yield from _leaves(member)
     else:
         yield problem
 
@@ -191,33 +191,33 @@ def _leaves(problem: BaseException) -> Iterator[BaseException]:
 class RuleStateMachine(TraceStateMachine):
     """A machine with a Hypothesis rule for each of our rules, which are added below."""
 
-    def allows(self, each: Rule) -> bool:
+    def allows(self, own_rule: Rule) -> bool:
         """Whether that rule may be drawn now."""
         trace = self.trace
         return (
             trace is not None
-            and each.name in trace.contract.actions
-            and bool(each.subjects(trace.situation))
+            and own_rule.name in trace.contract.actions
+            and bool(own_rule.subjects(trace.situation))
         )
 
-    def take_step(self, each: Rule) -> None:
+    def take_step(self, own_rule: Rule) -> None:
         """Draw an action from a scenario, or else by that rule. Raises a Mismatch."""
         assert self.trace is not None
         situation = self.trace.situation
-        self.perform(self.trace, draw_action(situation, (each,), self.choices))
+        self.perform(self.trace, draw_action(situation, (own_rule,), self.choices))
 
 
-def _step_of(each: Rule) -> Callable[..., None]:
+def _step_of(own_rule: Rule) -> Callable[..., None]:
     def step(self: RuleStateMachine) -> None:
-        self.take_step(each)
+        self.take_step(own_rule)
 
-    step.__name__ = each.name
-    allowed = precondition(lambda machine: machine.allows(each))
+    step.__name__ = own_rule.name
+    allowed = precondition(lambda machine: machine.allows(own_rule))
     return rule()(allowed(step))
 
 
-for _each in RULES:
-    setattr(RuleStateMachine, _each.name, _step_of(_each))
+for _rule in RULES:
+    setattr(RuleStateMachine, _rule.name, _step_of(_rule))
 
 
 class SessionStateMachine(RuleStateMachine):
@@ -235,9 +235,9 @@ class SessionStateMachine(RuleStateMachine):
     multiple of eight."""
 
     @override
-    def take_step(self, each: Rule) -> None:
+    def take_step(self, own_rule: Rule) -> None:
         if self.done.actions < self.actions_max or self.done.failures:
-            super().take_step(each)
+            super().take_step(own_rule)
 
     @override
     def perform(self, trace: Run, action: Action) -> Observation:

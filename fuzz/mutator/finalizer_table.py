@@ -47,7 +47,7 @@ class FinalizerTable:
 
     def unregister(self, obj: ShadowObject) -> None:
         self.unregistered.add(obj)
-        self.waiting = {number: each for number, each in self.waiting.items() if each is not obj}
+        self.waiting = {number: other for number, other in self.waiting.items() if other is not obj}
 
     def run(self, finalized: Sequence[int], keep: bool) -> None:
         """The target has run the finalizers of these numbers. It may invent numbers."""
@@ -86,9 +86,9 @@ class FinalizerTable:
 
     def extend_by_values(self, found: dict[ShadowObject, None]) -> Iterable[ShadowObject]:
         """The values of ephemerons that were found together with their keys."""
-        for each in self.ephemerons:
-            value = each.value
-            is_found = each.target in found and (self._attaches or each in found)
+        for entry in self.ephemerons:
+            value = entry.value
+            is_found = entry.target in found and (self._attaches or entry in found)
             if value is not None and value not in found and is_found:
                 yield value
 
@@ -98,13 +98,13 @@ class FinalizerTable:
 
     def values(self) -> Iterable[ShadowObject | None]:
         """The values that a minor collection may keep, even if their ephemerons are dead."""
-        return [each.value for each in self.ephemerons]
+        return [entry.value for entry in self.ephemerons]
 
     def clear_ephemerons(self, living: Collection[ShadowObject]) -> None:
         """After a full collection the others have no value."""
-        for each in self.ephemerons:
-            if each.target not in living:
-                each.value = None
+        for entry in self.ephemerons:
+            if entry.target not in living:
+                entry.value = None
         self.ephemerons = [
             each for each in self.ephemerons if each.value and (self._attaches or each in living)
         ]

@@ -257,7 +257,7 @@ class _Checks(dict[type[Action], tuple[Check, ...]]):
         slots, bounds = SLOT_FIELDS[kind], BOUNDS[kind]
         fields = [*slots, *(name for name in bounds if name not in slots)]
         checks: list[Check] = [
-            partial(_WHY.get(type(bounds[each]), _why_value), each, bounds[each]) for each in fields
+            partial(_WHY.get(type(bounds[name]), _why_value), name, bounds[name]) for name in fields
         ]
         if kind.sampling in ("starts", "resumes"):
             checks.append(lambda _, contract, shadow: why_not_enabled(contract, shadow))

@@ -30,8 +30,8 @@ class Shadow:
         self._layout = contract.layout
         self.roots: list[ShadowObject] = []
         self.prebuilt = [
-            self._object(each.kind, each.length, each.length, nonmovable=True)
-            for each in contract.prebuilt
+            self._object(item.kind, item.length, item.length, nonmovable=True)
+            for item in contract.prebuilt
         ]
         for index, obj in enumerate(self.prebuilt):
             obj.origin, obj.age = f"prebuilt {index}", OLD

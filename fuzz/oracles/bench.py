@@ -33,12 +33,12 @@ def _depth(oracle: type[Oracle | RerunOracle]) -> int:
 
 
 ORACLES = sorted(
-    Oracle.__subclasses__(), key=lambda each: (_depth(each), FIELDS.index(each.judges[0]))
+    Oracle.__subclasses__(), key=lambda kind: (_depth(kind), FIELDS.index(kind.judges[0]))
 )
 """The oracles that judge observations: each after those it relies on, then by its first field."""
 RERUN_ORACLES: dict[str, RerunOracle] = {
-    each.name: each()
-    for each in sorted(RerunOracle.__subclasses__(), key=lambda each: (_depth(each), each.share))
+    kind.name: kind()
+    for kind in sorted(RerunOracle.__subclasses__(), key=lambda kind: (_depth(kind), kind.share))
 }
 """The oracles that run a trace again, by name, in the order in which they are asked."""
 

@@ -67,7 +67,7 @@ class ContentsOracle(Oracle):
         shown = row[0] if row else -1
         if shown != number_in(first) and shown in range(256 ** len(first)):
             got = shown.to_bytes(len(first), "little")
-            offset = next(each for each in range(len(first)) if got[each] != first[each])
+            offset = next(at for at in range(len(first)) if got[at] != first[at])
             self._raise(obj, offset, first[offset:], got[offset:])
         has_bytes = shown == number_in(first) and len(row) > NUMBER_AND_OFFSET
         if has_bytes and row[1] in range(count):
@@ -85,7 +85,7 @@ class ContentsOracle(Oracle):
     def _raise(
         self, obj: ShadowObject, offset: int, expected: Sequence[int], got: Sequence[int]
     ) -> NoReturn:
-        right, wrong = (_hexadecimal(each) for each in (expected, got))
+        right, wrong = (_hexadecimal(numbers) for numbers in (expected, got))
         raise self.mismatch("contents", f"{right} at offset {offset}", wrong, self._named(obj))
 
     def _named(self, obj: ShadowObject) -> str:
@@ -93,4 +93,4 @@ class ContentsOracle(Oracle):
 
 
 def _hexadecimal(numbers: Sequence[int]) -> str:
-    return " ".join(f"{each:02x}" if each in BYTE else str(each) for each in numbers)
+    return " ".join(f"{number:02x}" if number in BYTE else str(number) for number in numbers)

@@ -50,8 +50,8 @@ def judged_contract(contract: Contract, excluded: Collection[str]) -> Contract:
         return contract
     return attrs.evolve(
         contract,
-        observes=tuple(each for each in contract.observes if each not in excluded),
-        promises=tuple(each for each in contract.promises if OF_PROMISES[each] not in excluded),
+        observes=tuple(field for field in contract.observes if field not in excluded),
+        promises=tuple(name for name in contract.promises if OF_PROMISES[name] not in excluded),
     )
 
 
@@ -60,4 +60,4 @@ def judged_part(observation: Observation, excluded: Collection[str]) -> Observat
     if not excluded:
         return observation
     nothing = Observation()
-    return observation.with_fields({each: getattr(nothing, each) for each in excluded})
+    return observation.with_fields({field: getattr(nothing, field) for field in excluded})

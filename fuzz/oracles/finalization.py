@@ -116,44 +116,44 @@ class FinalizationOracle(Oracle):
             self._destructors[action.destructor] = Finalizer(action.destructor, obj)
 
     def _take_back(self, obj: ShadowObject) -> None:
-        taken = {number: each for number, each in self._waiting.items() if each.obj is obj}
-        self._waiting = {n: each for n, each in self._waiting.items() if n not in taken}
+        taken = {number: entry for number, entry in self._waiting.items() if entry.obj is obj}
+        self._waiting = {n: entry for n, entry in self._waiting.items() if n not in taken}
         self._taken_back |= taken
         self._ever_taken_back |= taken.keys()
-        self._due = [group for group in self._due if not any(each.obj is obj for each in group)]
+        self._due = [group for group in self._due if not any(entry.obj is obj for entry in group)]
 
     # At a collection.
 
     def _note_collection(self, *, is_full: bool) -> None:
         reachable = self._shadow.reachable()
-        dead = [each for each in self._waiting.values() if each.obj not in reachable]
-        led_to = {each: _led_to(each.obj) for each in dead}
+        dead = [entry for entry in self._waiting.values() if entry.obj not in reachable]
+        led_to = {entry: _led_to(entry.obj) for entry in dead}
         delayed = {
-            each for each in dead if any(_outside_leads_to(each, other, led_to) for other in dead)
+            one for one in dead if any(_outside_leads_to(one, other, led_to) for other in dead)
         }
         are_kept = self._promised.objects == "kept"
         if is_full and self._promised.within:
             for group in self._groups(dead, led_to):
-                others = [each.obj for each in dead if are_kept and each not in group]
+                others = [entry.obj for entry in dead if are_kept and entry not in group]
                 self._note_full_collection(group, self._shadow.reachable_with(others))
         if is_full and self._is_idle:
-            self._together.append([each for each in dead if not each.may_be_pending])
-        for each in dead:
-            each.find_dead(is_delayed=each in delayed)
+            self._together.append([entry for entry in dead if not entry.may_be_pending])
+        for entry in dead:
+            entry.find_dead(is_delayed=entry in delayed)
 
     def _groups(
         self, dead: Collection[Finalizer], led_to: dict[Finalizer, set[ShadowObject]]
     ) -> Iterator[list[Finalizer]]:
         """The finalizers that nothing delays, those of a cycle together."""
         if self._promised.order != "referrer_first":
-            yield from ([each] for each in dead)
+            yield from ([entry] for entry in dead)
             return
         seen: set[Finalizer] = set()
-        for each in dead:
-            cycle = [o for o in dead if each.obj in led_to[o] and o.obj in led_to[each]]
-            is_delayed = any(_outside_leads_to(each, other, led_to) for other in dead)
-            is_never = self._promised.cycles == "never" and _is_in_cycle(each.obj)
-            if each not in seen and not is_delayed and not is_never:
+        for entry in dead:
+            cycle = [o for o in dead if entry.obj in led_to[o] and o.obj in led_to[entry]]
+            is_delayed = any(_outside_leads_to(entry, other, led_to) for other in dead)
+            is_never = self._promised.cycles == "never" and _is_in_cycle(entry.obj)
+            if entry not in seen and not is_delayed and not is_never:
                 yield cycle
             seen.update(cycle)
 
@@ -162,32 +162,32 @@ class FinalizationOracle(Oracle):
     ) -> None:
         if group[0].obj in kept_by_others:
             return  # Another one may be found dead first, and keep it from the queue.
-        for each in group:
-            each.count_full_collection()
+        for entry in group:
+            entry.count_full_collection()
         if group[0].full_collections == self._promised.within:
-            self._due.append(group if any(each.has_waited for each in group) else group[:1])
+            self._due.append(group if any(entry.has_waited for entry in group) else group[:1])
 
     def _note_destructors(self, *, is_full: bool) -> None:
         living = self._shadow.living()
-        for each in self._destructors.values():
-            if each.obj not in living:
-                each.find_dead(is_delayed=False)
+        for entry in self._destructors.values():
+            if entry.obj not in living:
+                entry.find_dead(is_delayed=False)
                 if is_full:
-                    each.count_full_collection()
+                    entry.count_full_collection()
 
     # When finalizers run.
 
     def _check_destructors(self, finalized: list[int]) -> list[int]:
         """Check those that were called; return the other numbers."""
         called = {n: self._destructors.pop(n) for n in finalized if n in self._destructors}
-        for number, each in called.items():
-            if not each.may_be_pending:
-                why = f"{each.obj.label} was alive at each collection"
+        for number, entry in called.items():
+            if not entry.may_be_pending:
+                why = f"{entry.obj.label} was alive at each collection"
                 raise self._unexpected(number, finalized, why)
         within = self._promised.within
-        for number, each in self._destructors.items():
-            if within and each.full_collections >= within:
-                raise self._late(f"{number} (destructor of {each.obj.label})", finalized)
+        for number, entry in self._destructors.items():
+            if within and entry.full_collections >= within:
+                raise self._late(f"{number} (destructor of {entry.obj.label})", finalized)
         others = [*finalized]
         for number in called:
             others.remove(number)
@@ -209,8 +209,8 @@ class FinalizationOracle(Oracle):
                 raise self._unexpected(number, finalized, why)
             run.append(finalizer)
         for group in self._due:
-            if not any(each in run for each in group):
-                names = " or ".join(f"{each.number} (of {each.obj.label})" for each in group)
+            if not any(entry in run for entry in group):
+                names = " or ".join(f"{entry.number} (of {entry.obj.label})" for entry in group)
                 raise self._late(names, finalized)
         if self._promised.order == "referrer_first":
             self._check_order(run, finalized)
@@ -242,16 +242,16 @@ class FinalizationOracle(Oracle):
         return table.registered.get(number) or table.destructors.get(number)
 
     def _check_order(self, run: list[Finalizer], finalized: list[int]) -> None:
-        led_to = {each: _led_to(each.obj) for each in self._waiting.values()}
-        for each in run:
+        led_to = {entry: _led_to(entry.obj) for entry in self._waiting.values()}
+        for entry in run:
             for other, found in led_to.items():
-                if other is each or each.obj not in found:
+                if other is entry or entry.obj not in found:
                     continue
-                is_cycle = other.obj in led_to.get(each, ())
+                is_cycle = other.obj in led_to.get(entry, ())
                 if not (is_cycle and self._may_be_called_in_cycle(other, run)):
                     owner = f"{other.obj.label} (finalizer {other.number})"
-                    why = f"{owner} refers to {each.obj.label}"
-                    raise self._unexpected(each.number, finalized, why)
+                    why = f"{owner} refers to {entry.obj.label}"
+                    raise self._unexpected(entry.number, finalized, why)
 
     def _may_be_called_in_cycle(self, other: Finalizer, run: list[Finalizer]) -> bool:
         """Whether one of a cycle may have been called, if `other` belongs to it too."""
@@ -260,28 +260,28 @@ class FinalizationOracle(Oracle):
 
     def _check_reverse(self, run: list[Finalizer]) -> None:
         for together in self._together:
-            got = [each.number for each in run if each in together]
-            expected = [each.number for each in reversed(together) if each in run]
+            got = [entry.number for entry in run if entry in together]
+            expected = [entry.number for entry in reversed(together) if entry in run]
             if got != expected:
                 why = "the last registered first, of those that died together"
                 raise self.mismatch("finalized", expected, got, why)
 
     def _begin(self, run: list[Finalizer]) -> None:
         """The queue is empty, if calls are promised."""
-        for each in run:
-            self._waiting.pop(each.number, None)
+        for entry in run:
+            self._waiting.pop(entry.number, None)
         self._due, self._together = [], []
         if self._promised.within:
             self._taken_back = {}
-            for each in self._waiting.values():
-                each.leave_queue()
+            for entry in self._waiting.values():
+                entry.leave_queue()
 
 
 def _outside_leads_to(
-    each: Finalizer, other: Finalizer, led_to: dict[Finalizer, set[ShadowObject]]
+    entry: Finalizer, other: Finalizer, led_to: dict[Finalizer, set[ShadowObject]]
 ) -> bool:
-    """Whether `other` refers to `each`, which does not refer back."""
-    return each.obj in led_to[other] and other.obj not in led_to[each]
+    """Whether `other` refers to `entry`, which does not refer back."""
+    return entry.obj in led_to[other] and other.obj not in led_to[entry]
 
 
 def _is_in_cycle(obj: ShadowObject) -> bool:

@@ -64,7 +64,7 @@ class MajorOracle(Oracle):
         if not self._observes_state:
             return [*range(STATES)]
         steps = range(steps_min, max(steps_min, min(steps_max, steps_min + STATES - 1)) + 1)
-        return [(self._state + each) % STATES for each in steps]
+        return [(self._state + step) % STATES for step in steps]
 
     def _check(self, field: str, got: int | None, allowed: list[int], steps: int) -> int:
         """The least number of steps that lead to a state, if `steps` were taken before."""

@@ -36,7 +36,7 @@ def disagreement(trace: Trace, contract: Contract) -> str | None:
         return None
     for name, then, now in _compared(trace, recorded_contract, contract):
         if then != now:
-            was, is_now = (json.dumps(unstructured(each)) for each in (then, now))
+            was, is_now = (json.dumps(unstructured(value)) for value in (then, now))
             return f"the trace was made under a contract with {name} {was}; here it is {is_now}"
     return None
 

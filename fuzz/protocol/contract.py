@@ -191,11 +191,11 @@ class Layout:
         """What is wrong with it, each in a sentence."""
         legal = Limits(0, max(self.size_classes, default=0))
         yield from legal.problems("layout.shared_bytes", self.shared_bytes)
-        for kind, each in self.kinds.items():
+        for kind, sizes in self.kinds.items():
             legal = Limits(0, self.object_bytes_max)
-            yield from legal.problems(f"fixed_bytes of a {kind}", each.fixed_bytes)
+            yield from legal.problems(f"fixed_bytes of a {kind}", sizes.fixed_bytes)
             legal = Limits(int(kind in KINDS_WITH_LENGTH))
-            yield from legal.problems(f"item_bytes of a {kind}", each.item_bytes)
+            yield from legal.problems(f"item_bytes of a {kind}", sizes.item_bytes)
         if any(high <= low for low, high in pairwise((0, *self.size_classes))):
             yield "layout.size_classes must rise, from at least 1"
         if "block" in self.kinds and len(self.kinds) > 1:
@@ -313,7 +313,7 @@ class SamplingRule:
         nearest = self.period_bytes.nearest(period_bytes)
         if not self.periods:
             return nearest
-        return max((each for each in self.periods if each <= nearest), default=min(self.periods))
+        return max((size for size in self.periods if size <= nearest), default=min(self.periods))
 
     def problems(self, contract: Contract) -> Iterator[str]:
         """What is wrong with a contract that has this rule, each in a sentence."""
@@ -325,7 +325,7 @@ class SamplingRule:
     def _problems_of_numbers(self) -> Iterator[str]:
         """What each thread has."""
         threads, least = len(self.seeds), int(self.crosses == "at")
-        firsts = [each for each in self.first_bytes if each is not None]
+        firsts = [first for first in self.first_bytes if first is not None]
         yield from THREADS.problems("the number of seeds, one a thread,", threads)
         numbers = len(self.first_bytes) or threads
         yield from Limits(threads, threads).problems("the number of first_bytes", numbers)

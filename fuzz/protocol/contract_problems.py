@@ -20,7 +20,7 @@ from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.counting.limits import Limits, limits_of, numbers_in
 from fuzz.protocol.observation import FIELDS
 
-KINDS = tuple(dict.fromkeys(each.kind for each in ACTIONS.values() if each.kind))
+KINDS = tuple(dict.fromkeys(action.kind for action in ACTIONS.values() if action.kind))
 """The kinds of objects."""
 NEEDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("alive", "state"), ("minors",)),
@@ -93,7 +93,7 @@ def _names(contract: Contract) -> Iterator[str]:
 def _sizes(contract: Contract) -> Iterator[str]:
     """Numbers that other parts of the contract limit."""
     space, has_nursery = contract.old_space, {*contract.layout.kinds} != {"block"}
-    prebuilt = sum(1 + each.length for each in contract.prebuilt)
+    prebuilt = sum(1 + item.length for item in contract.prebuilt)
     yield from Limits(int(has_nursery)).problems("nursery_bytes", contract.nursery_bytes)
     yield from PREBUILT.problems("the number of prebuilt objects and items", prebuilt)
     least_bytes = Limits(space.arena_object_bytes_max)
@@ -104,7 +104,7 @@ def _kinds(contract: Contract) -> Iterator[str]:
     """The layout has the kinds of objects that the actions need."""
     known = [name for name in contract.actions if name in ACTIONS]
     needed = [(f"actions lists {name}", ACTIONS[name].kind) for name in known]
-    needed += [(f"prebuilt has a {each.kind}", each.kind) for each in contract.prebuilt]
+    needed += [(f"prebuilt has a {item.kind}", item.kind) for item in contract.prebuilt]
     needed += [("actions lists run_at_once", "string")] * ("run_at_once" in contract.actions)
     legal = {None, *contract.layout.kinds}
     for what, kind in needed:
@@ -129,7 +129,7 @@ def _settings(contract: Contract) -> Iterator[str]:
 def _smallest_object(contract: Contract, most_bytes: int) -> Iterator[str]:
     """The heap must have room for one of the objects that actions allocate."""
     known = [ACTIONS[name] for name in contract.actions if name in ACTIONS]
-    kinds = contract.layout.kinds.keys() & {each.kind for each in known if each.allocates}
+    kinds = contract.layout.kinds.keys() & {action.kind for action in known if action.allocates}
     sizes = (contract.layout.cost(kind, 0, nonmovable=False)[0] for kind in kinds)
     least_bytes = min(sizes, default=0)
     if most_bytes < least_bytes:
@@ -176,11 +176,11 @@ def _fields(contract: Contract) -> Iterator[str]:
     """The fields of observations that oracles need, and what excludes each other."""
     rule, counting, listed = contract.sampling, contract.sampling.counting, _listed_in(contract)
     is_random = contract.samples and rule.distances == "random"
-    promised = [each for each in contract.promises if each in OF_PROMISES]
+    promised = [name for name in contract.promises if name in OF_PROMISES]
     traits = contract.samples, "report" in rule.disabling, "size" in contract.observes
     needed = {
-        **{each: _needed_by(each, *traits) for each in listed},
-        **{f"{each} in promises": (OF_PROMISES[each],) for each in promised},
+        **{name: _needed_by(name, *traits) for name in listed},
+        **{f"{promise} in promises": (OF_PROMISES[promise],) for promise in promised},
         "distances random": ("samples",) if is_random else (),
         "enabling reseeds": ("seed",) if rule.enabling == "reseeds" else (),
         f"counting by {counting.by}": counting.needs_observed,

@@ -217,7 +217,7 @@ def _plain_types(kind: Any) -> Mapping[str, frozenset[type]]:  # noqa: ANN401 - 
     hints = get_type_hints(kind)
     names = [field.name for field in attrs.fields(kind)]
     types = {name: _alternatives(hints[name]) for name in names}
-    return {name: each for name, each in types.items() if each <= PLAIN}
+    return {name: alternatives for name, alternatives in types.items() if alternatives <= PLAIN}
 
 
 def _type_of(items: list[Any]) -> type:
@@ -234,8 +234,8 @@ def _flat(data: dict[str, Any], kind: type[T]) -> T:
     """The same as `structured`, but fast: most lines contain only numbers, texts and rows."""
     types = _plain_types(cast(Any, kind))
     for name, value in data.items():
-        each = type(value)
-        if (_type_of(value) if each is list else each) not in types.get(name, ()):
+        found = type(value)
+        if (_type_of(value) if found is list else found) not in types.get(name, ()):
             return structured(data, kind)
     try:
         return kind(**data)
@@ -353,7 +353,7 @@ def check_contract(contract: Contract) -> None:
 
     The message has the first mistake. If there are several, the error's notes list all.
     """
-    problems = [f"contract: {each}" for each in problems_of(contract)]
+    problems = [f"contract: {problem}" for problem in problems_of(contract)]
     if not problems:
         return
     count = f" (the first of {len(problems)} mistakes)" if len(problems) > 1 else ""

@@ -81,7 +81,7 @@ class _Definitions:
         if origin in (dict, Mapping):
             return {"type": "object", "additionalProperties": self.schema_of(arguments[1])}
         assert origin in (UnionType, Union), kind
-        [other] = (self.schema_of(each) for each in arguments if each is not NoneType)
+        [other] = (self.schema_of(argument) for argument in arguments if argument is not NoneType)
         return _or_null(other)
 
     def _reference_to(self, kind: type) -> Json:
@@ -96,10 +96,10 @@ class _Definitions:
             return self._object(kind, {})
         tag, classes = TAGGED[kind]
         cases = []
-        for name, each in classes.items():
+        for name, case in classes.items():
             has_name = {"properties": {tag: {"const": name}}, "required": [tag]}
-            self.by_name[each.__name__] = self._object(each, {tag: {"const": name}})
-            cases.append(_if(has_name, {"$ref": f"#/$defs/{each.__name__}"}))
+            self.by_name[case.__name__] = self._object(case, {tag: {"const": name}})
+            cases.append(_if(has_name, {"$ref": f"#/$defs/{case.__name__}"}))
         return {
             "type": "object",
             "properties": {tag: {"enum": [*classes]}},
@@ -154,8 +154,8 @@ def _limits(bound: Bound | Limits) -> Json:
 def _descriptions(kind: type) -> dict[str, str]:
     """The docstrings of a class's fields, with those that it inherits."""
     found: dict[str, str] = {}
-    for each in reversed(kind.__mro__[:-1]):
-        found |= _descriptions_in(each.__module__).get(each.__name__, {})
+    for base in reversed(kind.__mro__[:-1]):
+        found |= _descriptions_in(base.__module__).get(base.__name__, {})
     return found
 
 

@@ -48,7 +48,7 @@ class LivingSamples(ABC):
     def read(self) -> tuple[int, int]:
         """The objects and the bytes that the samples stand for."""
         stand_for = [self.stands_for(sample) for sample in self._alive]
-        return round(sum(each for each, _ in stand_for)), sum(each for _, each in stand_for)
+        return round(sum(count for count, _ in stand_for)), sum(size for _, size in stand_for)
 
     @abstractmethod
     def stands_for(self, sample: SampledBlock) -> tuple[float, int]:

@@ -30,25 +30,25 @@ class Destructors:
     def after_minor_collection(self) -> None:
         """Call those of the young objects that have not moved out of the nursery."""
         while self.young:
-            each = self.young.pop()
-            survivor = each.obj.forwarded_to
+            entry = self.young.pop()
+            survivor = entry.obj.forwarded_to
             if survivor is None:
-                self.called.append(each.number)
+                self.called.append(entry.number)
             else:
-                self._promote(each, survivor)
+                self._promote(entry, survivor)
 
-    def _promote(self, each: Finalizer, survivor: Object) -> None:
+    def _promote(self, entry: Finalizer, survivor: Object) -> None:
         assert survivor.place == OUTSIDE
-        each.obj = survivor
-        self.old.append(each)
+        entry.obj = survivor
+        self.old.append(entry)
 
     def after_marking(self) -> None:
         """Call those of the objects that neither the mutator nor a finalizer reaches."""
         kept: list[Finalizer] = []
         while self.old:
-            each = self.old.pop()
-            if each.obj.flags & VISITED:
-                kept.append(each)
+            entry = self.old.pop()
+            if entry.obj.flags & VISITED:
+                kept.append(entry)
             else:
-                self.called.append(each.number)
+                self.called.append(entry.number)
         self.old = kept

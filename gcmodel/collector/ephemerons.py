@@ -48,38 +48,38 @@ class Ephemerons:
 
     def value_of(self, obj: Object) -> Object | None:
         """The value of an ephemeron, or None if its key is dead."""
-        for each in (*self.young, *self.old):
-            if each.obj is obj:
-                return each.value
+        for entry in (*self.young, *self.old):
+            if entry.obj is obj:
+                return entry.value
         return None
 
     def after_minor_trace(self, drag_out: DragOut, trace: Callable[[], None]) -> None:
         """Let keys and values of those that survive, survive too. `trace` drags out the rest."""
         undecided, self.young = self.young, []
-        while surviving := [each for each in undecided if _has_survived(each.obj)]:
-            undecided = [each for each in undecided if each not in surviving]
-            for each in surviving:
-                self._promote(each, drag_out)
+        while surviving := [entry for entry in undecided if _has_survived(entry.obj)]:
+            undecided = [entry for entry in undecided if entry not in surviving]
+            for entry in surviving:
+                self._promote(entry, drag_out)
             trace()
 
-    def _promote(self, each: Ephemeron, drag_out: DragOut) -> None:
-        each.obj = each.obj.forwarded_to or each.obj
-        each.key, each.value = drag_out(each.key), drag_out(each.value)
-        self.old.append(each)
+    def _promote(self, entry: Ephemeron, drag_out: DragOut) -> None:
+        entry.obj = entry.obj.forwarded_to or entry.obj
+        entry.key, entry.value = drag_out(entry.key), drag_out(entry.value)
+        self.old.append(entry)
 
     def visit_values(self, visit: Callable[[Object], None]) -> None:
         """All gray objects are black: visit what ephemerons keep alive."""
         found = True
         while found:
             found = False
-            for each in self.old:
-                if is_marked(each.obj) and is_marked(each.key) and not is_marked(each.value):
-                    visit(each.value)
+            for entry in self.old:
+                if is_marked(entry.obj) and is_marked(entry.key) and not is_marked(entry.value):
+                    visit(entry.value)
                     found = True
 
     def after_marking(self) -> None:
         """Those whose key is dead lose their value."""
-        self.old = [each for each in self.old if is_marked(each.obj) and is_marked(each.key)]
+        self.old = [entry for entry in self.old if is_marked(entry.obj) and is_marked(entry.key)]
 
 
 def _has_survived(obj: Object) -> bool:

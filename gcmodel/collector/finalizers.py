@@ -46,24 +46,24 @@ class Finalizers:
 
     def unregister(self, obj: Object) -> None:
         """Call no finalizer of `obj`, unless it is pending."""
-        self.young = [each for each in self.young if each.obj is not obj]
-        self.old = [each for each in self.old if each.obj is not obj]
+        self.young = [entry for entry in self.young if entry.obj is not obj]
+        self.old = [entry for entry in self.old if entry.obj is not obj]
 
     def run(self, keep: bool) -> list[int]:
         """Empty the queue; return the numbers in order. Keep the objects until the next time."""
         taken, self.pending = self.pending, []
-        self.kept = {each.number: each.obj for each in taken} if keep else {}
-        return [each.number for each in taken]
+        self.kept = {entry.number: entry.obj for entry in taken} if keep else {}
+        return [entry.number for entry in taken]
 
     def roots(self) -> list[Object]:
         """The objects that the queue keeps, or that may still be resurrected."""
-        return [*(each.obj for each in self.pending), *self.kept.values()]
+        return [*(entry.obj for entry in self.pending), *self.kept.values()]
 
     def after_minor_trace(self, drag_out: DragOut) -> None:
         """The objects of young finalizers survive, and are old afterwards."""
         promoted, self.young = self.young, []
-        for each in promoted:
-            each.obj = drag_out(each.obj)
+        for entry in promoted:
+            entry.obj = drag_out(entry.obj)
         self.old += promoted
 
     def after_marking(self) -> Deaths:
@@ -74,14 +74,14 @@ class Finalizers:
         one is a head. The heads that wait go to the end of the list.
         """
         deaths, heads, left = Deaths(), [], []
-        for each in self.old:
-            if each.obj.flags & VISITED or deaths.count(each.obj):
-                left.append(each)
+        for entry in self.old:
+            if entry.obj.flags & VISITED or deaths.count(entry.obj):
+                left.append(entry)
             else:
-                heads.append(each)
-                deaths.add_head(each.obj)
-        waiting = [each for each in heads if not self._is_due(deaths.count(each.obj))]
-        self.pending += [each for each in heads if self._is_due(deaths.count(each.obj))]
+                heads.append(entry)
+                deaths.add_head(entry.obj)
+        waiting = [entry for entry in heads if not self._is_due(deaths.count(entry.obj))]
+        self.pending += [entry for entry in heads if self._is_due(deaths.count(entry.obj))]
         self.old = left + waiting
         self.kept_alive_bytes = sum(obj.size_bytes for obj in deaths.objects())
         return deaths

@@ -29,8 +29,8 @@ class Weakrefs:
     def after_minor_collection(self) -> None:
         """Update or clear the young ones. All survivors have moved out of the nursery."""
         looked_at, self.young = self.young, []
-        for each in reversed(looked_at):
-            weakref = each if each.place == OUTSIDE else each.forwarded_to
+        for young in reversed(looked_at):
+            weakref = young if young.place == OUTSIDE else young.forwarded_to
             if weakref is None:
                 continue  # The weak reference itself died.
             self._follow(weakref)

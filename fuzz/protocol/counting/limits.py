@@ -61,12 +61,12 @@ def numbers_in(
                 problems.append(f"{path} is {shown}; it must be {limits}")
         elif isinstance(data, tuple):
             item = f"{path}[…]"
-            pending += [(item, limits, each) for each in data]
+            pending += [(item, limits, element) for element in data]
         elif isinstance(data, dict):
-            pending += [(f"{path}.{key}", INTEGERS, each) for key, each in data.items()]
+            pending += [(f"{path}.{key}", INTEGERS, value) for key, value in data.items()]
         elif attrs.has(type(data)):
             fields = limits_of(cast(Any, type(data))).items()
-            pending += [(f"{path}.{name}", each, getattr(data, name)) for name, each in fields]
+            pending += [(f"{path}.{name}", bounds, getattr(data, name)) for name, bounds in fields]
     return count, problems
 
 
@@ -76,6 +76,6 @@ def limits_of(kind: Any) -> dict[str, Limits]:  # noqa: ANN401 - a class
     hints = get_type_hints(kind, include_extras=True)
     types = {field.name: hints[field.name] for field in attrs.fields(kind)}
     return {
-        name: get_args(each)[1] if get_origin(each) is Annotated else INTEGERS
-        for name, each in types.items()
+        name: get_args(hint)[1] if get_origin(hint) is Annotated else INTEGERS
+        for name, hint in types.items()
     }
