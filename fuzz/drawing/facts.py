@@ -24,7 +24,10 @@ from fuzz.protocol.actions import Action
 
 KINDS_MIN, KINDS_MAX = 3, 6
 FACTS_MIN, FACTS_MAX = 5, 12
-"""Few kinds of facts are drawn, and each of the facts is of one of these kinds."""
+"""Few kinds of facts are drawn, and each of the facts is of one of these kinds.
+
+So a kind occurs several times. Three known mistakes need that, and were missed without it
+(docs/evidence/effectiveness.md)."""
 STEPS_MAX = 5
 """At most this many steps are taken to reach a state of the major collection."""
 MARKING, SWEEPING = 1, 2
@@ -242,7 +245,9 @@ def _collected(cast: Cast) -> Scenario:
                 yield from cast.act(actions.CollectStep)
                 if situation.state in (state, None):
                     break
-            # The first step into marking has marked nothing. Sweeping is soon over.
+            # The first step into marking has marked nothing. Sweeping is soon over: without steps
+            # within it, one of six hard bugs was found by 14 of 16 seeds, and not by 9
+            # (docs/evidence/effectiveness.md).
             for _ in range(choices.between(0, 3) if state == MARKING else 0):
                 yield from cast.act(actions.CollectStep)
 

@@ -150,6 +150,8 @@ def _calloc(situation: Situation, choices: Choices, _: Sequence[int]) -> Action:
 def _realloc(situation: Situation, choices: Choices, slots: Sequence[int]) -> Action:
     root = _recent(slots, choices)
     capacity_bytes = situation.roots[root].size_bytes
+    # Where a block may begin to move: it stays if at least half of its room is used, and one that
+    # grows gets at least a quarter more (`bytes_to_move` in oracles/blocks.py).
     edges = (
         capacity_bytes,
         capacity_bytes // 2,
@@ -405,6 +407,7 @@ RULES: tuple[Rule, ...] = (
     Rule(actions.SetPeriod, 3, _heap, _set_period),
     _rule(actions.ReadProfile, 3),
     _rule_on(actions.AllocateWeakref, 4, _if(Situation.may_allocate, _roots)),
+    # It needs only a slot: what loads or frees must stay legal, so that no heap is full forever.
     Rule(
         actions.LoadPrebuilt,
         4,

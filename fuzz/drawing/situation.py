@@ -72,7 +72,9 @@ class Situation:
     roots: list[ShadowObject] = attrs.field(init=False, repr=False)
     threads: int = attrs.field(init=False)
     keeps_blocks: bool = attrs.field(init=False)
-    """Whether the target allocates blocks and frees none."""
+    """Whether the target allocates blocks and frees none.
+
+    With a limit on such blocks, each trace would end after eight actions."""
 
     def __attrs_post_init__(self) -> None:
         self.roots = self.bench.shadow.roots

@@ -116,7 +116,9 @@ class RerunOracle(Judge):
     """
 
     share: ClassVar[int]
-    """A session runs one trace in `share` again, to stay fast."""
+    """A session runs one trace in `share` again, to stay fast.
+
+    Known bugs are found soonest with the shares of today (docs/evidence/effectiveness.md)."""
     relies_on: ClassVar[tuple[type[RerunOracle], ...]] = ()
     """The oracles that come before it."""
 

@@ -8,7 +8,8 @@ Invariants, where the same actions cause the same collections, so that the nurse
     the bytes allocated since the last minor collection, and those pinned, fit in the nursery
     an object lies within the nursery, and overlaps no object that was pinned before
 
-A pinned object lies where it was allocated. (PyPy's pinning.)
+A pinned object lies where it was allocated. (PyPy's pinning.) This oracle is one of four changes by
+which more bugs that need several things at once are found (docs/decisions.md).
 """
 
 from __future__ import annotations
