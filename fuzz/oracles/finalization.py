@@ -25,13 +25,8 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Mismatch, Oracle
 from fuzz.oracles.sampling_state import SamplingState
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    RegisterFinalizer,
-    RunFinalizers,
-    UnregisterFinalizer,
-)
+from fuzz.protocol import actions
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
@@ -102,16 +97,16 @@ class FinalizationOracle(Oracle):
             # `collect_minor` takes no step of a major collection, if collections are promised.
             if is_full or action.collects != "minor" or not self._promises_collections:
                 self._is_idle = is_full
-        if isinstance(action, RunFinalizers):
+        if isinstance(action, actions.RunFinalizers):
             self._check_run(self._check_destructors(observation.finalized))
         elif observation.finalized:
             raise self.mismatch("finalized", [], observation.finalized, "the action runs none")
-        elif isinstance(action, RegisterFinalizer):
+        elif isinstance(action, actions.RegisterFinalizer):
             obj = self._shadow.roots[action.root]
             self._waiting[action.number] = Finalizer(action.number, obj)
-        elif isinstance(action, UnregisterFinalizer):
+        elif isinstance(action, actions.UnregisterFinalizer):
             self._take_back(self._shadow.roots[action.root])
-        elif isinstance(action, AllocateNode) and action.destructor is not None:
+        elif isinstance(action, actions.AllocateNode) and action.destructor is not None:
             obj = self._shadow.roots[-1]
             self._destructors[action.destructor] = Finalizer(action.destructor, obj)
 

@@ -24,16 +24,8 @@ from fuzz.mutator.occupancy import Exhausted
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_state import SamplingState
-from fuzz.protocol.actions import (
-    Action,
-    CheckHeap,
-    Read,
-    ReadEphemeron,
-    ReadNumber,
-    ReadWeakref,
-    TakeIdentity,
-    collects,
-)
+from fuzz.protocol import actions
+from fuzz.protocol.actions import Action, collects
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
@@ -72,7 +64,7 @@ class HeapOracle(Oracle):
         check_answer = self._ANSWERS.get(type(action))
         if check_answer is not None and action.answer in self._observes:
             check_answer(self, action, observation)
-        if self._observes_graph and (observation.minors or isinstance(action, CheckHeap)):
+        if self._observes_graph and (observation.minors or isinstance(action, actions.CheckHeap)):
             self._check_graph(observation)
 
     def _check_minors(self, action: Action, minors: int) -> None:
@@ -106,7 +98,7 @@ class HeapOracle(Oracle):
             why = f"{observation.samples} s, {observation.minors} M, R right after its M"
             raise self.mismatch("order", f"{reports} reports", order, why)
 
-    def _check_read(self, action: Read, observation: Observation) -> None:
+    def _check_read(self, action: actions.Read, observation: Observation) -> None:
         # The shadow has appended the object that the read found, so it has a slot.
         found = self._shadow.roots[action.root].refs[action.field]
         expected = None if found is None else self._shadow.roots.index(found)
@@ -114,12 +106,12 @@ class HeapOracle(Oracle):
             why = f"what was last written to field {action.field} of root {action.root}"
             raise self.mismatch("value", expected, observation.value, why)
 
-    def _check_number(self, action: ReadNumber, observation: Observation) -> None:
+    def _check_number(self, action: actions.ReadNumber, observation: Observation) -> None:
         obj = self._shadow.roots[action.root]
         if observation.value != obj.number:
             raise self.mismatch("value", obj.number, observation.value, f"of a {obj.kind}")
 
-    def _check_weakref(self, action: ReadWeakref, observation: Observation) -> None:
+    def _check_weakref(self, action: actions.ReadWeakref, observation: Observation) -> None:
         target = self._shadow.roots[action.root].target
         assert target is not None
         if observation.alive is None:
@@ -133,7 +125,7 @@ class HeapOracle(Oracle):
                 raise self.mismatch("alive", True, False, "its object is reachable")
             self._shadow.lose(target)
 
-    def _check_ephemeron(self, action: ReadEphemeron, observation: Observation) -> None:
+    def _check_ephemeron(self, action: actions.ReadEphemeron, observation: Observation) -> None:
         ephemeron, got = self._shadow.roots[action.root], observation.value
         value = ephemeron.value
         if value is None:
@@ -146,7 +138,7 @@ class HeapOracle(Oracle):
         elif got != value.number:
             raise self.mismatch("value", value.number, got, f"of a {value.kind}")
 
-    def _check_identity(self, action: TakeIdentity, observation: Observation) -> None:
+    def _check_identity(self, action: actions.TakeIdentity, observation: Observation) -> None:
         obj, got = self._shadow.roots[action.root], observation.identity
         if got is None:
             raise self.mismatch("identity", "a number", None, f"of root {action.root}")
@@ -159,11 +151,11 @@ class HeapOracle(Oracle):
         self._owners[got] = obj
 
     _ANSWERS: ClassVar[Mapping[type[Action], Callable[..., None]]] = {
-        Read: _check_read,
-        ReadNumber: _check_number,
-        ReadWeakref: _check_weakref,
-        ReadEphemeron: _check_ephemeron,
-        TakeIdentity: _check_identity,
+        actions.Read: _check_read,
+        actions.ReadNumber: _check_number,
+        actions.ReadWeakref: _check_weakref,
+        actions.ReadEphemeron: _check_ephemeron,
+        actions.TakeIdentity: _check_identity,
     }
 
     def _check_graph(self, observation: Observation) -> None:

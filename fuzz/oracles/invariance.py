@@ -30,8 +30,10 @@ class InvarianceOracle(RerunOracle):
         # Pins, callbacks and resurrections depend on collections too, and so does exhaustion.
         if contract.sampling.counting.depends_on_collections or contract.exhaustion:
             return None
-        if any(isinstance(action, Pin | Resurrect) or _has_callback(action) for action in actions):
-            return None
+        for action in actions:
+            has_callback = isinstance(action, SetCallback) and action.length is not None
+            if has_callback or isinstance(action, Pin | Resurrect):
+                return None
         doubled = {**configuration, NURSERY: 2 * contract.nursery_bytes}
         return None if problem_of_configuration(doubled, contract.settings) else doubled
 
@@ -41,7 +43,3 @@ class InvarianceOracle(RerunOracle):
             raise self.mismatch("error", first.error, second.error, why)
         if first.samples != second.samples:
             raise self.mismatch("samples", second.samples, first.samples, why)
-
-
-def _has_callback(action: Action) -> bool:
-    return isinstance(action, SetCallback) and action.length is not None

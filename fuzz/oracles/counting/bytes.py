@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuzz.oracles.counting.clock import Clock, W, generators_of
+from fuzz.oracles.counting.clock import Clock, W
 from fuzz.oracles.counting.expected import Alike, ExpectedSample
 from fuzz.protocol.contract import Contract, SamplingRule
 from fuzz.protocol.counting import Bytes
@@ -58,6 +58,4 @@ def kind_of(rule: SamplingRule) -> type[Clock[Bytes]]:
 
 def clocks_of(contract: Contract) -> list[Clock[Bytes]]:
     """One clock per thread."""
-    rule = contract.sampling
-    kind = kind_of(rule)
-    return [kind(rule, *each) for each in enumerate(generators_of(rule))]
+    return kind_of(contract.sampling).for_each_thread(contract)

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Generic, TypeVar, cast
+from typing import Generic, Self, TypeVar, cast
 
 from fuzz.oracles.counting.distances import generator_of
 from fuzz.oracles.counting.distances.generator import Generator
 from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request, Sum, is_open
-from fuzz.protocol.contract import SamplingRule
+from fuzz.protocol.contract import Contract, SamplingRule
 from fuzz.protocol.counting import Way
 from fuzz.protocol.observation import Observation
 
@@ -43,6 +43,12 @@ class Clock(ABC, Generic[W]):
         keeps = rule.enabling == "keeps"
         if keeps and not self._take_first_distance() and rule.initial_period_bytes:
             self._draw(rule.initial_period_bytes)
+
+    @classmethod
+    def for_each_thread(cls, contract: Contract) -> list[Self]:
+        """One clock per thread."""
+        rule = contract.sampling
+        return [cls(rule, *each) for each in enumerate(generators_of(rule))]
 
     @property
     def free_bytes(self) -> int:

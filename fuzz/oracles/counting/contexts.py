@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import attrs
 
 from fuzz.oracles.counting.bytes import DrawnOnceClock
-from fuzz.oracles.counting.clock import generators_of
 from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request, Sum
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import Contexts
@@ -103,8 +102,7 @@ class ContextClock(DrawnOnceClock[Contexts]):
 
 def clocks_of(contract: Contract) -> list[ContextClock]:
     """One clock per thread."""
-    rule = contract.sampling
-    clocks = [ContextClock(rule, *each) for each in enumerate(generators_of(rule))]
+    clocks = ContextClock.for_each_thread(contract)
     for clock in clocks:
         clock.clocks = clocks
     return clocks

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
-from fuzz.protocol.counting import Buffers, RetiredBuffers
+from fuzz.protocol.counting import ThreadBuffers
 from fuzz.protocol.observation import Observation
 
 Placed: TypeAlias = tuple[Literal["buffer", "new buffer", "outside"], int | None, bool]
@@ -52,7 +52,7 @@ class Eden:
 class ThreadBuffer:
     """A thread's buffer. Offsets are from the start of eden, or of a buffer taken anywhere."""
 
-    def __init__(self, rule: Buffers | RetiredBuffers, eden: Eden) -> None:
+    def __init__(self, rule: ThreadBuffers, eden: Eden) -> None:
         self._rule = rule
         self.eden = eden
         eden.buffers.append(self)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from fuzz.oracles.counting.bytes import DrawnClock, DrawnOnceClock
-from fuzz.oracles.counting.clock import Clock, generators_of
+from fuzz.oracles.counting.clock import Clock
 from fuzz.oracles.counting.distances.generator import Generator
 from fuzz.oracles.counting.expected import ExpectedSample, Sum
 from fuzz.protocol.contract import Contract, SamplingRule
@@ -40,8 +40,7 @@ class LazyDrawnOnceClock(LazyClock, DrawnOnceClock[LazySeeds]):
     """Draws one distance for each sampled allocation."""
 
 
-def clocks_of(contract: Contract) -> list[Clock[LazySeeds]]:
+def clocks_of(contract: Contract) -> Sequence[Clock[LazySeeds]]:
     """One clock per thread."""
-    rule = contract.sampling
-    kind = LazyDrawnOnceClock if rule.samples_once else LazyDrawnClock
-    return [kind(rule, *each) for each in enumerate(generators_of(rule))]
+    kind = LazyDrawnOnceClock if contract.sampling.samples_once else LazyDrawnClock
+    return kind.for_each_thread(contract)

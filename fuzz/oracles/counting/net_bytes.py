@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from fuzz.oracles.counting.bytes import FixedClock
-from fuzz.oracles.counting.clock import generators_of
 from fuzz.oracles.counting.expected import NONE, ExpectedSample, Request, Sum
-from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import NetBytes
 from fuzz.protocol.observation import Observation
 
@@ -35,7 +33,4 @@ class NetClock(FixedClock[NetBytes]):
         return its
 
 
-def clocks_of(contract: Contract) -> list[NetClock]:
-    """One clock per thread."""
-    rule = contract.sampling
-    return [NetClock(rule, *each) for each in enumerate(generators_of(rule))]
+clocks_of = NetClock.for_each_thread

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuzz.oracles.counting.bytes import DrawnOnceClock
-from fuzz.oracles.counting.clock import generators_of
 from fuzz.oracles.counting.expected import ExpectedSample, Place, Request
-from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import PlacedBlocks
 from fuzz.protocol.observation import Observation
 
@@ -32,7 +30,4 @@ class PlacingClock(DrawnOnceClock[PlacedBlocks]):
         return super().allocated(request, observation)
 
 
-def clocks_of(contract: Contract) -> list[PlacingClock]:
-    """One clock per thread."""
-    rule = contract.sampling
-    return [PlacingClock(rule, *each) for each in enumerate(generators_of(rule))]
+clocks_of = PlacingClock.for_each_thread

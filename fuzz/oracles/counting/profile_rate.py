@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from fuzz.oracles.counting.bytes import DrawnOnceClock
-from fuzz.oracles.counting.clock import generators_of
 from fuzz.oracles.counting.expected import ExpectedSample, Request, Sum
-from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import ProfileRate
 from fuzz.protocol.observation import Observation
 
@@ -47,7 +45,4 @@ class RateClock(DrawnOnceClock[ProfileRate]):
         self._generator.skip(self._counting.spent_numbers)
 
 
-def clocks_of(contract: Contract) -> list[RateClock]:
-    """One clock per thread."""
-    rule = contract.sampling
-    return [RateClock(rule, *each) for each in enumerate(generators_of(rule))]
+clocks_of = RateClock.for_each_thread

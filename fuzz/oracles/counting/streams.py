@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import attrs
 
 from fuzz.oracles.counting.bytes import DrawnClock
-from fuzz.oracles.counting.clock import generators_of
 from fuzz.oracles.counting.distances.generator import Generator
 from fuzz.oracles.counting.expected import ALIKE, NONE, ExpectedSample, Request, Sum
-from fuzz.protocol.contract import Contract, SamplingRule
+from fuzz.protocol.contract import SamplingRule
 from fuzz.protocol.counting import Streams
 from fuzz.protocol.observation import Observation
 
@@ -59,8 +58,4 @@ class StreamsClock(DrawnClock[Streams]):
         return attrs.evolve(its, until_bytes=clock.until_as_drawn(its))
 
 
-def clocks_of(contract: Contract) -> list[StreamsClock]:
-    """The clock of the one thread."""
-    rule = contract.sampling
-    [generator] = generators_of(rule)
-    return [StreamsClock(rule, 0, generator)]
+clocks_of = StreamsClock.for_each_thread

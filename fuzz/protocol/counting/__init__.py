@@ -5,7 +5,7 @@ in `fuzz/oracles/counting` has its clock; the section of the same name in docs/s
 explains it. Read `way` first, then `bytes`.
 """
 
-from fuzz.protocol.counting.buffers import Buffers
+from fuzz.protocol.counting.buffers import Buffers, ThreadBuffers
 from fuzz.protocol.counting.bytes import Bytes
 from fuzz.protocol.counting.contexts import Contexts
 from fuzz.protocol.counting.lazy_seeds import LazySeeds
@@ -36,5 +36,6 @@ __all__ = [
     "ProfileRate",
     "RetiredBuffers",
     "Streams",
+    "ThreadBuffers",
     "Way",
 ]

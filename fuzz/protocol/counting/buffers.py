@@ -21,7 +21,21 @@ SIZES = (
 
 
 @attrs.frozen
-class Buffers(Way):
+class ThreadBuffers(Way):
+    """What the ways have in common whose threads allocate in buffers of the nursery."""
+
+    has_local_buffers = True
+    predicts_places = True
+
+    desired_bytes: Count
+    least_bytes: Count
+    reserve_bytes: Count
+    waste_bytes: Count
+    waste_increment_bytes: Count
+
+
+@attrs.frozen
+class Buffers(ThreadBuffers):
     """Each thread allocates in a buffer of the nursery, whose end is where its next sample is due.
 
     An object that does not fit lies outside the buffer, if that has more left than the thread's
@@ -29,16 +43,10 @@ class Buffers(Way):
     """
 
     by = "buffers"
-    has_local_buffers = True
     shows_local_buffers = True
     needs: ClassVar = {**DRAWN, **ONE_SAMPLE, "enabling": "keeps", "paused": "stopped"}
     excludes = frozenset({"limit", "offsets", "weights", "set_callback"})
 
-    desired_bytes: Count
-    least_bytes: Count
-    reserve_bytes: Count
-    waste_bytes: Count
-    waste_increment_bytes: Count
     charges: Literal["ahead", "allocated"]
     """`ahead`: what does not fit before the end counts, and what was left up to the end, even if it
     is never allocated (HotSpot 11 to 24). `allocated`: what is allocated counts, also while
@@ -57,10 +65,6 @@ class Buffers(Way):
     generator restarts from the observation's `seed`."""
     resting_period_bytes: Count = 0
     """Period in force until the first `set_period` or `enable_sampling`; 0 if there is none."""
-
-    @property
-    def predicts_places(self) -> bool:
-        return True
 
     @property
     def births_reseed(self) -> bool:

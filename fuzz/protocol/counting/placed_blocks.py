@@ -18,6 +18,8 @@ class PlacedBlocks(Way):
     """One countdown per thread. A large block that is not sampled takes a number for its place."""
 
     by = "placed_blocks"
+    predicts_places = True
+    needs_observed = ("samples", "at")
     needs: ClassVar = {"distances": "jemalloc", **ONE_DRAW}
 
     large_bytes: Positive
@@ -26,11 +28,3 @@ class PlacedBlocks(Way):
     @property
     def edge_bytes(self) -> tuple[int, ...]:
         return (self.large_bytes,)
-
-    @property
-    def predicts_places(self) -> bool:
-        return True
-
-    @property
-    def needs_observed(self) -> tuple[str, ...]:
-        return ("samples", "at")

@@ -10,12 +10,13 @@ from typing import ClassVar, Literal
 
 import attrs
 
+from fuzz.protocol.counting.buffers import ThreadBuffers
 from fuzz.protocol.counting.limits import Count
-from fuzz.protocol.counting.way import ONE_DRAW, SAMPLES, StatedContract, Way
+from fuzz.protocol.counting.way import ONE_DRAW, SAMPLES, StatedContract
 
 
 @attrs.frozen
-class RetiredBuffers(Way):
+class RetiredBuffers(ThreadBuffers):
     """Each thread allocates in a buffer of the nursery, which counts when it is retired.
 
     The object that begins the next buffer is a sample with all bytes since the last one as its
@@ -24,7 +25,6 @@ class RetiredBuffers(Way):
     """
 
     by = "retired_buffers"
-    has_local_buffers = True
     needs: ClassVar = {
         "distances": "period",
         "crosses": "at",
@@ -35,11 +35,6 @@ class RetiredBuffers(Way):
     }
     excludes = frozenset({"limit", "offsets", "set_callback"})
 
-    desired_bytes: Count
-    least_bytes: Count
-    reserve_bytes: Count
-    waste_bytes: Count
-    waste_increment_bytes: Count
     birth_bytes: Count = 0
     """What a new thread allocates by itself. It counts, but is never a sample."""
     sizes: Literal["stated", "reported"] = "stated"
@@ -48,10 +43,6 @@ class RetiredBuffers(Way):
     enabling_counts: Literal["rest", "all"] = "rest"
     """`rest`: enabling leaves the count alone; `all`: it counts all bytes since the thread began,
     as if there had been no sample."""
-
-    @property
-    def predicts_places(self) -> bool:
-        return True
 
     @property
     def needs_observed(self) -> tuple[str, ...]:

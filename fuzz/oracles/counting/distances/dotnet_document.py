@@ -27,7 +27,8 @@ class DotnetDocument(Generator):
         for _ in range(4):
             for index in range(1, 56):
                 lag = table[1 + (index + 30) % 55]
-                table[index] = _wrapped(_as_int32(table[index] - lag))
+                as_int32 = (table[index] - lag + 2**31) % 2**32 - 2**31
+                table[index] = _wrapped(as_int32)
         self._table = table[1:]
         self._next = 0
 
@@ -49,7 +50,3 @@ class DotnetDocument(Generator):
 
 def _wrapped(number: int) -> int:
     return number + TOP if number < 0 else number
-
-
-def _as_int32(number: int) -> int:
-    return (number + 2**31) % 2**32 - 2**31
