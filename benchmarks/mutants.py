@@ -44,6 +44,7 @@ MODULES = {
     "reference-finalizers": "collector.destructors collector.ephemerons collector.finalizers "
     "collector.finalizing",
     "reference-exhaustion": "collector.limited",
+    "reference-groups": "collector.grouping",
     "reference reference-geometric": "sampling.sample_point",
     "reference reference-dotnet": "sampling.sampler",
     "reference-dotnet reference-dotnet-document": "sampling.contexts",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from fuzz.drawing.situation import Situation
 from fuzz.oracles import Bench
-from fuzz.protocol.actions import Action, collects
+from fuzz.protocol.actions import Action, AllocateGroup, collects, group_bytes
 from fuzz.protocol.contract import Contract, Layout
 
 
@@ -40,7 +40,9 @@ class Forecast:
 
 
 def cost_of(layout: Layout, allocation: Action) -> tuple[int, bool]:
-    """The bytes that an allocation counts, and whether its object lies outside the nursery."""
+    """The bytes that an allocation counts, and whether it lies outside the nursery."""
+    if isinstance(allocation, AllocateGroup):
+        return group_bytes(allocation, layout), False
     assert allocation.kind is not None
     nonmovable = allocation.old or getattr(allocation, "nonmovable", False)
     return layout.cost(allocation.kind, getattr(allocation, "length", 0), nonmovable)

@@ -44,8 +44,8 @@ class Moment:
 
     @property
     def allocated(self) -> ShadowObject:
-        """The object just allocated."""
-        return self.shadow.roots[-1]
+        """The object, or the group, just allocated."""
+        return self.shadow.placed_by(self.action)
 
     @property
     def samples(self) -> int:
@@ -202,6 +202,18 @@ _OF_RECOVERED: Group = {
     "sampled_after_exhaustion": _ask(lambda m: m.samples > 0, "samples"),
 }
 _OF_ACTIONS: dict[tuple[type[Action], ...], Group] = {
+    (actions.AllocateGroup,): {
+        "later_member_sampled": _ask(
+            lambda m: any((m.observation.samples_by_member or [0])[1:]), "samples_by_member"
+        ),
+        "several_members_sampled": _ask(
+            lambda m: sum(map(bool, m.observation.samples_by_member or ())) > 1,
+            *("samples_by_member", "several samples in nursery"),
+        ),
+        "group_collected_and_was_sampled": _ask(
+            lambda m: m.samples > 0 and m.observation.minors > 0, "samples", "minors"
+        ),
+    },
     (actions.Realloc,): {
         "block_moved_and_sampled": _ask(lambda m: m.samples > 0, "samples"),
         "block_stayed": _ask(lambda m: m.sampling.counted_bytes is None, "samples", "blocks stay"),
@@ -485,7 +497,7 @@ class ProbeCounter:
             self.counts[state] += 1
         groups: Sequence[Group] = _GROUPS_AFTER.get(kind, ())
         if is_sampling and kind in _OBJECTS:
-            groups = _groups_of_object(observation, sampling.until_bytes[0])
+            groups = (*groups, *_groups_of_object(observation, sampling.until_bytes[0]))
         if observation.reports and pending:
             groups = (*groups, _OF_REPORTS)
         if observation.exhausted:

@@ -10,6 +10,7 @@ from functools import cache
 
 import attrs
 
+from fuzz.drawing.members_drawn import allocate_group
 from fuzz.drawing.situation import Choices, Situation
 from fuzz.drawing.sizes import any_length, block_bytes, block_period, is_every, period
 from fuzz.mutator.legality import (
@@ -400,6 +401,12 @@ RULES: tuple[Rule, ...] = (
     Rule(actions.AllocateNode, 16, _heap_if_room, _allocate_node),
     Rule(actions.AllocateString, 16, _heap_if_room, _allocate_string),
     Rule(actions.AllocateArray, 10, _heap_if_room, _allocate_array),
+    Rule(
+        actions.AllocateGroup,
+        16,
+        _heap_if_room,
+        lambda situation, choices, _: allocate_group(situation, choices),
+    ),
     Rule(actions.AllocateOldString, 4, _heap_if_room, _allocate_old_string),
     Rule(actions.Malloc, 24, _heap_if_room, _malloc),
     Rule(actions.Calloc, 6, _heap_if_room, _calloc),

@@ -41,7 +41,7 @@ def _edges(situation: Situation) -> Sequence[int]:
     return [*edges, *contract.boundary_bytes]
 
 
-def _edge_bytes(situation: Situation, choices: Choices) -> int:
+def edge_bytes(situation: Situation, choices: Choices) -> int:
     """The size of an object at some edge, or up to two words away from it."""
     contract = situation.contract
     nursery_bytes = contract.nursery_bytes
@@ -65,7 +65,7 @@ def edge_length(situation: Situation, choices: Choices, kind: str) -> int:
     layout = situation.contract.layout.kinds.get(kind)
     if layout is None:
         return 0  # The scenario that allocates such an object ends.
-    size = min(_edge_bytes(situation, choices), situation.contract.layout.object_bytes_max)
+    size = min(edge_bytes(situation, choices), situation.contract.layout.object_bytes_max)
     if layout.item_bytes == 1:
         size -= choices.below(2)
     length = max((size - layout.fixed_bytes) // layout.item_bytes, 0)

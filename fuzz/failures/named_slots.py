@@ -17,6 +17,9 @@ from fuzz.protocol import actions as kinds
 from fuzz.protocol.actions import SLOT_FIELDS, Action
 from fuzz.protocol.contract import Contract
 
+Name = tuple[int, int]
+"""The name of a slot: the number of the action that appended it, and which of its objects it is."""
+
 
 class ContractChangedError(Exception):
     """An action of the failure is no longer legal: the target now states another contract."""
@@ -24,11 +27,12 @@ class ContractChangedError(Exception):
 
 @attrs.frozen
 class Named:
-    """An action whose slots are named by the number of the action that appended them."""
+    """An action whose slots are named by the action that appended them."""
 
     action: Action
-    slots: dict[str, int]
+    slots: dict[str, Name]
     appends: int
+    """Its number, which the slots that it appends have in their names."""
     depends_on_collections: bool = False
     """Whether it is legal only because a collection has ended a pin, or found an object dead."""
     is_exhausted: bool = False
@@ -41,7 +45,7 @@ class _Slots:
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
         self._shadow = Shadow(contract)
-        self.names: list[int] = []
+        self.names: list[Name] = []
 
     def allows(self, action: Action) -> bool:
         return why_illegal(action, self._contract, self._shadow) is None
@@ -61,14 +65,15 @@ class _Slots:
         return not isinstance(action, kinds.Resurrect) or action.number in known
 
     def follow(self, action: Action, appends: int, is_exhausted: bool) -> None:
-        """Follow a legal action. A slot that it appends gets the name `appends`."""
+        """Follow a legal action. The slots that it appends have `appends` in their names."""
         if is_exhausted:
             action = as_exhausted(action, self._contract.exhaustion)
         self._shadow.follow(action, minors=0)
         if isinstance(action, kinds.Free):
             del self.names[action.root]
-        elif len(self._shadow.roots) > len(self.names):
-            self.names.append(appends)
+        else:
+            new = len(self._shadow.roots) - len(self.names)
+            self.names.extend((appends, place) for place in range(new))
 
 
 def name_slots(
@@ -110,7 +115,7 @@ def tail_of(named: Sequence[Named], length: int) -> list[Named]:
     needed = set(range(len(named) - length, len(named)))
     for number in range(len(named) - 1, -1, -1):
         if number in needed:
-            needed.update(named[number].slots.values())
+            needed.update(number for number, _ in named[number].slots.values())
     switches = [each for each in named[:-length] if each.action.sampling not in (None, "stops")]
     needed.update(each.appends for each in switches[-1:])
     return [each for each in named if each.appends in needed]

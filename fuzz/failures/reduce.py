@@ -32,6 +32,7 @@ from fuzz.failures.named_slots import (
     tail_of,
     without,
 )
+from fuzz.failures.smaller_groups import smaller_groups
 from fuzz.protocol import actions as kinds
 from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action, EnableSampling
 from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
@@ -233,6 +234,7 @@ class Reducer:
             self._replace_actions()
             self._at_each_action(self._merge_allocations)
             self._at_each_action(self._replace_object)
+            self._at_each_action(self._shrink_group)
             self._simplify_settings()
             self._lower_integers()
             self._lower_together()
@@ -416,23 +418,31 @@ class Reducer:
     def _replace_object(self, gone: int) -> bool:
         """Use another object in place of the one in the slot that the action `gone` appends."""
         named = self._named
-        if not any(gone in each.slots.values() for each in named):
+        if not any(_uses(each, gone) for each in named):
             return False
         kept = [
             each
             for each in named
             if each.appends != gone
-            and not (isinstance(each.action, kinds.Free) and gone in each.slots.values())
+            and not (isinstance(each.action, kinds.Free) and _uses(each, gone))
         ]
         for other in range(len(named)):
             slots = [
-                {field: other if name == gone else name for field, name in each.slots.items()}
+                {
+                    field: (other, 0) if name[0] == gone else name
+                    for field, name in each.slots.items()
+                }
                 for each in kept
             ]
             renamed = [attrs.evolve(each, slots=own) for each, own in zip(kept, slots, strict=True)]
             if other != gone and self._accept_named(renamed):
                 return True
         return False
+
+    def _shrink_group(self, position: int) -> bool:
+        """Remove a member of a group, or make one simpler."""
+        candidates = smaller_groups(self._named, position)
+        return any(self._accept_named(each) for each in candidates)
 
     def _simplify_settings(self) -> None:
         """Drop settings that make no difference, and lower the others."""
@@ -511,6 +521,11 @@ class Reducer:
         return self._accept_if_legal(configuration, actions)
 
 
+def _uses(named: Named, number: int) -> bool:
+    """Whether an action uses a slot that the action of that number has appended."""
+    return any(name[0] == number for name in named.slots.values())
+
+
 def _halves(length: int) -> Iterator[int]:
     while length := length // 2:
         yield length
@@ -532,7 +547,7 @@ def _lower(value: int) -> list[int]:
 def _simpler(action: Action, field: str) -> Sequence[int | None]:
     """Simpler values of the action's field, the simplest first."""
     value = getattr(action, field)
-    if value is None or value is False:
+    if value is None or value is False or isinstance(value, tuple):
         return []
     if value is True:
         return [False]

@@ -107,6 +107,10 @@ IS_WEAKER: Mapping[str, Judged] = {
     "exhaustion.found_by": _becomes("major_collections"),
     "exhaustion.survivable": _or_none(_falls, math.inf),
     "exhaustion.soft": _rises,
+    "groups": _becomes(None),
+    "groups.bytes_max": _falls,
+    "groups.members_max": _falls,
+    "groups.kinds": _loses,
     "contents": _becomes(None),
     "fresh_process": _rises,
 }

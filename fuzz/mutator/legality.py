@@ -236,6 +236,24 @@ def _why_not_resurrected(action: actions.Resurrect, contract: Contract, shadow: 
     return f"no object is kept whose finalizer has the number {action.number}"
 
 
+def _why_not_grouped(action: actions.AllocateGroup, contract: Contract, shadow: Shadow) -> Why:
+    groups, members = contract.groups, action.members
+    if groups is None:
+        return "the target allocates no groups"
+    if len(members) not in (legal := Range(1, groups.members_max)):
+        return f"the group has {len(members)} members; it must have {legal}"
+    for place, member in enumerate(members):
+        if member.kind not in groups.kinds:
+            return f"member {place} is a {member.kind}; it must be a {' or '.join(groups.kinds)}"
+        unused = "length" if member.kind == "node" else "number"
+        if getattr(member, unused):
+            return f"member {place} is a {member.kind}, and has no {unused}"
+    size_bytes = actions.group_bytes(action, contract.layout)
+    if size_bytes > groups.bytes_max:
+        return f"the group takes {size_bytes} bytes; it must be at most {groups.bytes_max}"
+    return None
+
+
 _NOT_NOW: dict[type[Action], Callable[..., Why]] = {
     actions.DisableSampling: _why_not_disabled,
     actions.Pin: _why_not_pinned,
@@ -244,6 +262,7 @@ _NOT_NOW: dict[type[Action], Callable[..., Why]] = {
     actions.BeginThread: _why_not_started,
     actions.SetCallback: _why_no_callback,
     actions.AllocateNode: _why_not_destructible,
+    actions.AllocateGroup: _why_not_grouped,
     actions.RegisterFinalizer: _why_not_registered,
     actions.Resurrect: _why_not_resurrected,
 }

@@ -18,6 +18,8 @@ from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract
 
 NODE_REFERENCES = 2
+GROUP = "group"
+"""The kind of a group that is looked at as one object."""
 
 
 class Shadow:
@@ -63,6 +65,8 @@ class Shadow:
         self._survivor_bytes_max = contract.survivor_bytes
         # The bytes of survivors since the last full collection.
         self._survivor_bytes: float = 0
+        # What was allocated last. A group is one object here, as it is for what counts bytes.
+        self.allocated: ShadowObject | None = None
         # The object in the slot that was freed last.
         self.freed: ShadowObject | None = None
 
@@ -121,12 +125,27 @@ class Shadow:
         nonmovable = action.old or getattr(action, "nonmovable", False)
         return self._object(action.kind, number, length, nonmovable)
 
-    def _allocate(self, action: Any) -> None:  # noqa: ANN401 - any allocation
-        kind, obj = action.kind, self.object_of(action)
-        obj.origin = self._followed
-        if kind == "string":
+    def _append(self, obj: ShadowObject, origin: int | str) -> None:
+        obj.origin = origin
+        if obj.kind == "string":
             self._number(obj)
         self.roots.append(obj)
+
+    def _on_allocate_group(self, action: actions.AllocateGroup) -> None:
+        size_bytes = 0
+        for place, member in enumerate(action.members, 1):
+            number = member.number if member.kind == "node" else member.length
+            obj = self._object(member.kind, number, member.length, nonmovable=False)
+            self._append(obj, f"#{self._followed}.{place}")
+            self.young.append(obj)
+            size_bytes += obj.size_bytes
+        members = len(action.members)
+        self.allocated = ShadowObject(GROUP, 0, members, [], size_bytes, False, self._followed)
+
+    def _allocate(self, action: Any) -> None:  # noqa: ANN401 - any allocation
+        kind, obj = action.kind, self.object_of(action)
+        self._append(obj, self._followed)
+        self.allocated = obj
         if action.old:
             obj.age = OLD
             obj.survived = True
@@ -151,6 +170,7 @@ class Shadow:
         block.size_bytes = self._layout.capacity_bytes(size_bytes)
         self._number(block)
         self.roots.append(block)
+        self.allocated = block
 
     def _number(self, obj: ShadowObject) -> None:
         self._filled += 1
@@ -345,8 +365,15 @@ class Shadow:
     # Questions.
 
     def placed_by(self, action: Action) -> ShadowObject:
-        """The object that the last action allocated or resized."""
-        return self.roots[action.root if isinstance(action, actions.Realloc) else -1]
+        """What the last action allocated or resized: an object, or a group as if it were one."""
+        if isinstance(action, actions.Realloc):
+            return self.roots[action.root]
+        assert self.allocated is not None
+        return self.allocated
+
+    def members(self, action: Action) -> list[ShadowObject]:
+        """The objects that the last action allocated."""
+        return self.roots[-actions.objects_of(action) :]
 
     def reachable(self) -> set[ShadowObject]:
         """All objects that the mutator can reach, also by ephemerons or by resurrecting them."""

@@ -25,7 +25,7 @@ FOUND_OUT = ("lose", "lose_value", "resize")
 """The methods of a shadow by which an oracle may change it. Which objects died early, and which
 block moved, follows only from right answers, and later oracles and drawing need it. An oracle keeps
 everything else in its own state."""
-BY_CHANCE = ("samples", "profile", "offsets", "weights")
+BY_CHANCE = ("samples", "samples_by_member", "profile", "offsets", "weights")
 """The same for random distances: a collection may use up numbers of their generator."""
 
 

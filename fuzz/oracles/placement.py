@@ -49,14 +49,17 @@ class PlacementOracle(Oracle):
             self._pinned = [obj for obj in self._shadow.pinned if obj.is_in_nursery]
             self._pinned_bytes = sum(obj.size_bytes for obj in self._pinned)
             self._at = {obj: self._at[obj] for obj in self._pinned if obj in self._at}
-        if not action.allocates or self._shadow.roots[-1].outside:
+        if not action.allocates or self._shadow.placed_by(action).outside:
             return
         used_bytes = sampling.nursery_used_bytes + self._pinned_bytes
         if used_bytes > self._end:
             why = f"{used_bytes} bytes lie in the nursery of {self._end}"
             raise self.mismatch("minors", "at least 1", observation.minors, why)
         if observation.at is not None:
-            self._check_place(self._shadow.roots[-1], observation.at)
+            at = observation.at
+            for obj in self._shadow.members(action):
+                self._check_place(obj, at)
+                at += obj.size_bytes
 
     def _check_place(self, obj: ShadowObject, at: int) -> None:
         end = at + obj.size_bytes

@@ -16,6 +16,7 @@ section 3.2.)
 
 from __future__ import annotations
 
+from fuzz.mutator.objects import ShadowObject
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
@@ -56,7 +57,7 @@ class PointersOracle(Oracle):
         if free > limit:
             raise self.mismatch("free", f"at most {limit}", free, "within the limit")
         if action.allocates and observation.size is not None:
-            self._check_place(observation.at, free)
+            self._check_place(self._shadow.placed_by(action), observation.at, free)
 
     def _check_nursery(self, free: int, top: int, used: int) -> None:
         if top != self._end:
@@ -71,8 +72,7 @@ class PointersOracle(Oracle):
         if not 0 <= free <= top:
             raise self.mismatch("free", f"from 0 to {top}", free, "within a part of the nursery")
 
-    def _check_place(self, at: int | None, free: int) -> None:
-        obj = self._shadow.roots[-1]
+    def _check_place(self, obj: ShadowObject, at: int | None, free: int) -> None:
         expected = None if obj.outside else free - obj.size_bytes
         if at != expected:
             raise self.mismatch("at", expected, at, "an object ends where the free space begins")

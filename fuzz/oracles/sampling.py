@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, partial
+from itertools import accumulate
 from operator import attrgetter
 
 from fuzz.mutator.objects import ShadowObject
@@ -15,12 +16,20 @@ from fuzz.mutator.occupancy import Exhausted
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.blocks import SharedBlock, bytes_counted, bytes_to_move
 from fuzz.oracles.counting import clocks_of
-from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request, Sum, all_of
+from fuzz.oracles.counting.expected import (
+    NONE,
+    ExpectedSample,
+    Place,
+    Request,
+    Sum,
+    all_of,
+    samples_in,
+)
 from fuzz.oracles.heap import HeapOracle
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling_descriptions import WEIGHTS, describe_sum
 from fuzz.oracles.sampling_state import SamplingState
-from fuzz.protocol.actions import Action, BeginThread, Free, Realloc, RunAtOnce
+from fuzz.protocol.actions import Action, AllocateGroup, BeginThread, Free, Realloc, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
@@ -49,6 +58,7 @@ class SamplingOracle(Oracle):
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
         self._rule, self._layout = contract.sampling, contract.layout
+        self._groups = contract.groups
         self._observes = frozenset(contract.observes)
         self._observes_samples = "samples" in self._observes
         self._is_stated = self._rule.is_stated
@@ -145,6 +155,9 @@ class SamplingOracle(Oracle):
         self._callback_samples: int | None = 0
         self._callback_was_reported = False
         self._place: Place | None = None
+        # Those of the action's own bytes, before and after a callback.
+        self._own_hits: Sequence[Sequence[ExpectedSample]] = ()
+        self._samples_by_member: Sequence[int] | None = None
 
     def _state(self) -> SamplingState:
         clocks = self._clocks
@@ -163,6 +176,7 @@ class SamplingOracle(Oracle):
             self._callback_samples,
             self._callback_was_reported,
             self._place,
+            self._samples_by_member,
         )
         return tuple.__new__(SamplingState, state)  # The class itself takes three times as long.
 
@@ -214,7 +228,7 @@ class SamplingOracle(Oracle):
             counted,
             counted_bytes,
             self._hits,
-            outside=action.allocates and self._shadow.roots[-1].outside,
+            outside=action.allocates and self._shadow.placed_by(action).outside,
             free_bytes=before.free_bytes[action.thread] if self._has_local_buffers else None,
             has_more=bool(callback_bytes),
         )
@@ -242,8 +256,8 @@ class SamplingOracle(Oracle):
             shared.forget()
 
     def _allocated(self, action: Action, observation: Observation) -> int:
-        """Count the new object."""
-        obj = self._shadow.roots[-1]
+        """Count the new object, or the group."""
+        obj = self._shadow.placed_by(action)
         if obj.kind == "block":
             return self._count_block(action, obj, obj.number, observation)
         callback_bytes = self._shadow.callback_bytes if observation.minors else 0
@@ -254,13 +268,42 @@ class SamplingOracle(Oracle):
             self._nursery_used_bytes = 0 if self._callback_was_reported else callback_bytes
         if not obj.outside:
             self._nursery_used_bytes += obj.size_bytes
-        samples = self._count(
-            action, obj.size_bytes, obj, observation, callback_bytes=callback_bytes
-        )
+        if isinstance(action, AllocateGroup):
+            samples = self._count_group(action, obj, observation, callback_bytes)
+        else:
+            samples = self._count(action, obj.size_bytes, obj, observation, callback_bytes)
         self._place = self._clocks[action.thread].place
         if self._place and self._place.nursery_used_bytes is not None:
             self._nursery_used_bytes = self._place.nursery_used_bytes
         return samples
+
+    def _count_group(
+        self,
+        action: AllocateGroup,
+        group: ShadowObject,
+        observation: Observation,
+        callback_bytes: int,
+    ) -> int:
+        """Count a group, and find the members that its samples name."""
+        members, groups = self._shadow.members(action), self._groups
+        assert groups is not None
+        if not self._is_stated or groups.counted == "as_one":
+            samples = self._count(action, group.size_bytes, group, observation, callback_bytes)
+            if self._is_stated:
+                sizes = [member.size_bytes for member in members]
+                named = _by_member(self._own_hits, sizes)
+                is_first = groups.sampled == "first"
+                first = [sum(named), *[0] * (len(named) - 1)]
+                self._samples_by_member = first if is_first else named
+            return samples
+        hits: Sequence[ExpectedSample] = NONE
+        self._samples_by_member = named = []
+        for member in members:
+            samples = self._count(action, member.size_bytes, member, observation)
+            named.append(samples)
+            hits = all_of(hits, self._hits)
+        self._hits = hits
+        return len(hits)
 
     def _exhausted(self, action: Action, observation: Observation) -> int:
         """Count nothing. But an object may be sampled before it is found not to fit."""
@@ -295,7 +338,7 @@ class SamplingOracle(Oracle):
             if self._period_bytes is None and period_bytes is not None:
                 self._unrecorded = len(hits)
                 return 0
-            self._hits = hits
+            self._hits, self._own_hits = hits, (hits,)
             return len(hits)
         # The object may pass sample points before it is found not to fit. It takes these samples,
         # although its bytes are counted only when it is placed, after those of the string.
@@ -306,7 +349,8 @@ class SamplingOracle(Oracle):
         string = Request(callback_bytes, False, "string", period_bytes, self._is_predicted)
         of_callback = clock.allocated(string, observation)
         self._callback_samples = len(of_callback)
-        self._hits = all_of(hits, of_callback, clock.allocated(request, observation))
+        self._own_hits = hits, clock.allocated(request, observation)
+        self._hits = all_of(hits, of_callback, self._own_hits[-1])
         return len(self._hits)
 
     def _reallocated(self, action: Realloc, observation: Observation) -> int:
@@ -373,3 +417,12 @@ class SamplingOracle(Oracle):
         self._period_bytes = self._counted_period_bytes = period_bytes
         if paused_bytes is not None and self._rule.paused != "stopped":
             self._counted_period_bytes = paused_bytes if self._rule.paused == "counting" else 0
+
+
+def _by_member(parts: Sequence[Sequence[ExpectedSample]], sizes: Sequence[int]) -> Sequence[int]:
+    """How many of the samples are of bytes of each member; the members have these sizes."""
+    ends = [*accumulate(sizes)]
+    return [
+        sum(samples_in(hits, end - size_bytes, end) for hits in parts)
+        for size_bytes, end in zip(sizes, ends, strict=True)
+    ]

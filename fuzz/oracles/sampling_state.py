@@ -39,6 +39,8 @@ class SamplingState(NamedTuple):
     """Whether another collection followed the callback."""
     place: Place | None
     """Where the object lies; None if that is not predicted."""
+    samples_by_member: Sequence[int] | None
+    """How many of the samples name each member of the group; None if that is not predicted."""
 
     @property
     def is_on(self) -> bool:

@@ -15,7 +15,7 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_state import SamplingState
-from fuzz.protocol.actions import Action
+from fuzz.protocol.actions import Action, AllocateGroup
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import OUTSIDE, SURVIVED, TYPE_SHIFT, Observation
 
@@ -62,9 +62,27 @@ class SurvivalOracle(Oracle):
         if observation.samples and action.allocates:
             if callback_samples and not sampling.callback_was_reported:
                 self._add(self._callback_string(), callback_samples)
-            self._add(self._shadow.roots[-1], observation.samples - callback_samples)
+            self._add_allocated(action, observation, sampling, callback_samples)
         elif action.sampling in DROPPING:
             self.pending, self._knows_pending = {}, True
+
+    def _add_allocated(
+        self,
+        action: Action,
+        observation: Observation,
+        sampling: SamplingState,
+        callback_samples: int,
+    ) -> None:
+        """Add the object, or the members that the samples of a group name."""
+        if not isinstance(action, AllocateGroup):
+            self._add(self._shadow.roots[-1], observation.samples - callback_samples)
+            return
+        named = sampling.samples_by_member or observation.samples_by_member
+        if named is None:
+            self._knows_pending = False
+            return
+        for member, samples in zip(self._shadow.members(action), named, strict=True):
+            self._add(member, samples)
 
     def _add(self, obj: ShadowObject, samples: int) -> None:
         if samples > 0:

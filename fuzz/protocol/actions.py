@@ -14,7 +14,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
 
-from fuzz.protocol.contract import Range
+from fuzz.protocol import groups
+from fuzz.protocol.contract import Layout, Range
+from fuzz.protocol.counting.limits import Count
 
 # What a field may be. fuzz/mutator/legality.py computes the legal values under a contract.
 
@@ -101,7 +103,8 @@ class Action:
     kind: ClassVar[str | None] = None
     """The kind of object that it uses. The layout must have this kind."""
     allocates: ClassVar[bool] = False
-    """Whether it appends a new object of that kind to the roots. Then it may collect."""
+    """Whether it appends a new object of that kind, or a group, to the roots. Then it may collect.
+    """
     old: ClassVar[bool] = False
     """Whether that object lies outside the nursery and is old from the start."""
     collects: ClassVar[Collects] = "never"
@@ -122,10 +125,10 @@ class Action:
             setattr(cls, name, value)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and attrs.astuple(self) == attrs.astuple(other)
+        return type(self) is type(other) and _values(self) == _values(other)
 
     def __hash__(self) -> int:
-        return hash((type(self), attrs.astuple(self)))
+        return hash((type(self), _values(self)))
 
     def __repr__(self) -> str:
         names = (field.name for field in attrs.fields(type(self)))
@@ -165,6 +168,22 @@ class AllocateArray(Action, kind="array", allocates=True):
 
     length: Annotated[int, LengthOf("array")]
     nonmovable: bool = False
+
+
+@attrs.frozen
+class Member:
+    """An object of a group: a node with an integer, or a string or an array of some length."""
+
+    kind: groups.MemberKind
+    number: Number = 0
+    length: Count = 0
+
+
+@attrs.frozen
+class AllocateGroup(Action, allocates=True):
+    """Several objects by one allocation, side by side in the nursery. Each becomes a root."""
+
+    members: tuple[Member, ...]
 
 
 @attrs.frozen
@@ -509,6 +528,20 @@ for _each in tuple(globals().values()):
 def collects(action: Action) -> Collects:
     """The collections that are part of this action."""
     return action.collects if getattr(action, "report", True) else "never"
+
+
+def _values(action: Action) -> tuple[object, ...]:
+    return attrs.astuple(action, recurse=False)
+
+
+def objects_of(allocation: Action) -> int:
+    """How many objects an allocation appends to the roots."""
+    return len(allocation.members) if isinstance(allocation, AllocateGroup) else 1
+
+
+def group_bytes(group: AllocateGroup, layout: Layout) -> int:
+    """What all members of a group take together, each rounded up to words."""
+    return sum(layout.cost(each.kind, each.length, nonmovable=False)[0] for each in group.members)
 
 
 def requested_bytes(action: Malloc | Calloc | Realloc) -> int:

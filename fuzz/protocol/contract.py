@@ -19,6 +19,7 @@ from fuzz.protocol.counting.limits import Count, Limits, Positive, Seeds
 from fuzz.protocol.counting.way import ONE_DRAW, ONE_SAMPLE
 from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
+from fuzz.protocol.groups import Groups
 
 Drawn = Literal[
     "geometric",
@@ -496,6 +497,8 @@ class Contract:
     """None: there are neither finalizers nor ephemerons."""
     exhaustion: Exhaustion | None = None
     """None: every allocation succeeds."""
+    groups: Groups | None = None
+    """None: each allocation is one object."""
     contents: Literal["bytes", "checksums"] | None = None
     """How `check_contents` answers for a string or a block: the mutator compares its bytes, or
     reports a checksum of them. None: the mutator writes no bytes into it."""

@@ -25,7 +25,7 @@ KINDS = tuple(dict.fromkeys(action.kind for action in ACTIONS.values() if action
 NEEDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("alive", "state"), ("minors",)),
     **dict.fromkeys(("order", "reports"), ("minors", "samples")),
-    **dict.fromkeys(("offsets", "weights"), ("samples",)),
+    **dict.fromkeys(("offsets", "weights", "samples_by_member"), ("samples",)),
     "limit": ("minors", "free", "top", "sample_point"),
 }
 """Fields of observations, and the fields that an oracle needs to judge them."""
@@ -57,6 +57,8 @@ def problems_of(contract: Contract) -> Iterator[str]:
         yield from contract.sampling.problems(contract)
         if contract.exhaustion is not None:
             yield from contract.exhaustion.problems(contract)
+        if contract.groups is not None:
+            yield from contract.groups.problems(contract)
     yield from _fields(contract)
     yield from _needs(contract)
     if contract.finalizers is not None:
@@ -161,6 +163,8 @@ def _needs(contract: Contract) -> Iterator[str]:
         ("check_contents in actions", "contents, bytes or checksums"): contract.contents,
         ("memory in observes", "memory in promises"): "memory" in contract.promises,
         ("exhausted in observes", "exhaustion"): contract.exhaustion,
+        ("allocate_group in actions", "groups"): contract.groups,
+        ("samples_by_member in observes", "groups"): contract.groups,
         ("register_finalizer in actions", "finalizers"): contract.finalizers,
         ("allocate_ephemeron in actions", "finalizers"): contract.finalizers,
         ("register_finalizer in actions", "run_finalizers"): "run_finalizers" in contract.actions,
@@ -196,7 +200,12 @@ def _fields(contract: Contract) -> Iterator[str]:
         "at_once": (contract.at_once, ["set_period"]),
         "shared_bytes": (contract.layout.shared_bytes, ["realloc"]),
         f"counting by {counting.by}": (True, sorted(counting.excludes)),
-        "exhaustion": (contract.exhaustion, ["pin", "run_at_once"]),
+        "exhaustion": (contract.exhaustion, ["pin", "run_at_once", "allocate_group"]),
+        # A collection between two members is not predicted.
+        "groups counted each": (
+            contract.groups is not None and contract.groups.counted == "each",
+            ["limit", "at", "reports", "offsets", "collections", "set_callback"],
+        ),
     }
     for what, (applies, names) in excluded.items():
         for name in names:

@@ -76,6 +76,8 @@ class Observation:
     """For each sample, the sampled byte of the object, from 0."""
     weights: list[int] = attrs.Factory(list)
     """For each sample, the bytes of allocation that it stands for."""
+    samples_by_member: list[int] | None = None
+    """How many samples name each member of the allocated group."""
     reports: list[Report] = attrs.Factory(list)
     graph: list[list[int]] | None = None
     """One row for each object, in the order of discovery from the roots and then the prebuilt

@@ -121,8 +121,13 @@ def _events(seen: Observation, contract: Contract) -> Iterator[str]:
             yield counted(seen.samples, EVENTS["s"])
         if seen.minors:
             yield counted(seen.minors, EVENTS["M"])
-    for name, numbers in (("offsets", seen.offsets), ("weights", seen.weights)):
-        if numbers:
+    lists = (
+        ("samples_by_member", seen.samples_by_member),
+        ("offsets", seen.offsets),
+        ("weights", seen.weights),
+    )
+    for name, numbers in lists:
+        if numbers and any(numbers):
             yield f"{name} {listed(numbers)}"
 
 

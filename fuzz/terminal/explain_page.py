@@ -100,7 +100,7 @@ class _Changes:
         if step.number == 1:
             yield from shadow.prebuilt
         if action.allocates and shadow.roots:
-            yield shadow.roots[-1]
+            yield from shadow.members(action)
         # Reading a dead weak reference, or running the finalizer of its object, shows that all
         # references to that object are dead.
         if step.observation.minors or isinstance(action, ReadWeakref | RunFinalizers):

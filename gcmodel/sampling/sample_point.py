@@ -61,33 +61,36 @@ class Sampling(Sampler):
         """Whether an object that ends at `end` passes the sample point, not just reaches it."""
         return self.sample_point < end
 
-    def pass_sample_points(self, end: int) -> int:
-        """Sample an object that ends at `end` once for each sample point; return how often."""
-        count = 0
+    def pass_sample_points(self, end: int) -> list[int]:
+        """Sample an object that ends at `end` once for each sample point.
+
+        Returns how many bytes each of the sampled bytes lies before the end.
+        """
+        passed = []
         while self.is_due(end):
             self._events.sample()
+            passed.append(end - self.sample_point)
             self.sample_point += self.next_distance()
-            count += 1
-        return count
+        return passed
 
-    def passed_in_nursery(self, end: int) -> int:
+    def passed_in_nursery(self, end: int) -> list[int]:
         """Sample an object that ends at `end` if the limit is the sample point. (Listing 4.)
 
         If the room ends before the sample point, nothing is sampled here: a collection or a jump
         over the pinned object comes first, and moves the sample point.
         """
         if not self.period_bytes or self._nursery.nursery_limit != self.sample_point:
-            return 0
-        count = self.pass_sample_points(end)
+            return []
+        passed = self.pass_sample_points(end)
         self.set_limit()
-        return count
+        return passed
 
     def allocated_outside(self, obj: Object, counted_bytes: int) -> None:
         """Move the sample point nearer by the object's size. (Listing 5.)"""
         if self.period_bytes:
             self.sample_point -= counted_bytes
-            count = self.pass_sample_points(self._nursery.nursery_free)
-            self.record(obj, count, counted_bytes)
+            passed = self.pass_sample_points(self._nursery.nursery_free)
+            self.record(obj, len(passed), counted_bytes)
             self.set_limit()
 
     def jumped(self, jump_bytes: int) -> None:

@@ -5,6 +5,7 @@ The sample comes first if the sample point lies within the nursery. It comes sec
 collection has moved the sample point into the new object.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from gcmodel.memory.configuration import Configuration
@@ -56,18 +57,22 @@ class Allocation:
         collections = 0
         if nursery.is_collection_due:
             collections = self._collect(collections)
-        samples = sampling.passed_in_nursery(nursery.nursery_free + size_bytes)
+        passed = sampling.passed_in_nursery(nursery.nursery_free + size_bytes)
         while nursery.nursery_free + size_bytes > nursery.nursery_limit:
             if nursery.obstacles:
                 sampling.jumped(nursery.enter_next_room())
             else:
                 collections = self._collect(collections)
-            samples += sampling.passed_in_nursery(nursery.nursery_free + size_bytes)
+            passed += sampling.passed_in_nursery(nursery.nursery_free + size_bytes)
         address = nursery.nursery_free
         nursery.nursery_free += size_bytes
         # Last, so that a report of the collection above does not include this object.
-        sampling.record(address, samples, size_bytes)
+        self.record(address, size_bytes, passed)
         return address
+
+    def record(self, address: int, size_bytes: int, passed: Sequence[int]) -> None:
+        """Record the samples of an object. `passed` says how far before its end each byte lies."""
+        self._heap.sampling.record(address, len(passed), size_bytes)
 
     def _collect(self, collections: int) -> int:
         """Make room. A second collection only has to remove what the callback allocated."""

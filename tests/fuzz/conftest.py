@@ -36,7 +36,7 @@ OF_FINALIZERS = (
 )
 OF_OTHERS = (
     *("malloc", "calloc", "realloc", "set_period", "read_profile", "run_at_once"),
-    "check_contents",
+    *("check_contents", "allocate_group"),
     *OF_FINALIZERS,
 )
 

@@ -15,6 +15,7 @@ class FixedClock(Clock[W]):
 
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         samples = 1 + (size_bytes - self.until_bytes - self._due_at) // period_bytes
+        first_offset = self.until_bytes - 1 + self._due_at
         if self._rule.surplus == "carried":
             self.until_bytes += samples * period_bytes - size_bytes
         else:
@@ -22,7 +23,7 @@ class FixedClock(Clock[W]):
             self.until_bytes = self._distance_bytes = period_bytes
             if self._rule.weights == "since":
                 return [hit]
-        return Alike(samples)
+        return Alike(samples, first_offset, period_bytes)
 
 
 class DrawnClock(Clock[W]):

@@ -42,9 +42,14 @@ ALIKE = ExpectedSample(0)
 
 @attrs.frozen
 class Alike(Sequence[ExpectedSample]):
-    """Equal samples. There may be more than fit in a list."""
+    """Equal samples. There may be more than fit in a list.
+
+    The first is of the byte `first_offset`, and each of the others `every_bytes` later.
+    """
 
     samples: int
+    first_offset: int = 0
+    every_bytes: int = 0
 
     def __len__(self) -> int:
         return self.samples
@@ -55,12 +60,27 @@ class Alike(Sequence[ExpectedSample]):
     def __getitem__(self, index: slice) -> Sequence[ExpectedSample]: ...
     def __getitem__(self, index: int | slice) -> ExpectedSample | Sequence[ExpectedSample]:
         chosen = range(self.samples)[index]
-        return Alike(len(chosen)) if isinstance(chosen, range) else ALIKE
+        if not isinstance(chosen, range):
+            return ALIKE
+        first_offset = self.first_offset + chosen.start * self.every_bytes
+        return Alike(len(chosen), first_offset, self.every_bytes)
+
+    def before(self, offset: int) -> int:
+        """How many of them are of bytes before that one."""
+        passed = -(-(offset - self.first_offset) // self.every_bytes)
+        return min(max(passed, 0), self.samples)
 
 
 def is_open(hits: Sequence[ExpectedSample]) -> bool:
     """Whether the contract does not state the sampled bytes."""
     return any(hit is ALIKE for hit in hits)
+
+
+def samples_in(hits: Sequence[ExpectedSample], start: int, end: int) -> int:
+    """How many of the samples are of the bytes from `start` up to `end`."""
+    if isinstance(hits, Alike):
+        return hits.before(end) - hits.before(start)
+    return sum(start <= hit.offset < end for hit in hits)
 
 
 def all_of(*parts: Sequence[ExpectedSample]) -> Sequence[ExpectedSample]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fuzz.targets.bugs import block_bugs, exhaustion_bugs, finalizer_bugs, sampler_bugs  # noqa: F401
+from fuzz.targets.bugs import block_bugs, exhaustion_bugs, finalizer_bugs, group_bugs, sampler_bugs  # noqa: F401
 from fuzz.targets.bugs.known_bug import DECLARED, Host
 from gcmodel import Configuration, Kind, Parts
 from gcmodel.collector.barrier import Barrier
@@ -60,14 +60,14 @@ class DisableBeforeEnable(Sampling):
 class OneSamplePerObject(Sampling):
     """An object that passes several sample points is sampled once."""
 
-    def pass_sample_points(self, end: int) -> int:
-        count = 0
+    def pass_sample_points(self, end: int) -> list[int]:
+        passed = []
         while self.is_due(end):
+            passed = [end - self.sample_point]  # Correct: add it, and an event for each.
             self.sample_point += self.next_distance()
-            count = 1  # Correct: count += 1, and an event for each.
-        if count:
+        if passed:
             self._events.sample()
-        return count
+        return passed
 
 
 @REFERENCE.bug(

@@ -47,6 +47,10 @@ _PLACES = {
         "with_limit:LimitTarget",
         "with finalizers, and a heap that may be full",
     ),
+    "reference-groups": (
+        "with_groups:GroupsTarget",
+        "which allocates several objects at once, as compiled code does",
+    ),
     "reference-dotnet": ("dotnet:DotnetTarget", "which samples like .NET 10"),
     "reference-dotnet-document": (
         "dotnet:DotnetDocumentTarget",

@@ -19,6 +19,9 @@ SAMPLED = [do.EnableSampling(8), do.AllocateNode(0)]
 OTHER = do.Malloc(2**20, thread=1)
 CONTEXT = {"context_bytes": 64}
 EVERY = {"period_bytes": 1}
+GROUPS, SMALL = "reference-groups", {"nursery_bytes": 128}
+NODE_AND_ARRAY = do.AllocateGroup((do.Member("node"), do.Member("array")))
+TWO_NODES = do.AllocateGroup((do.Member("node"), do.Member("node")))
 # A trace that reaches each of them, and one that nearly does.
 CASES: dict[str, tuple[Case, Case]] = {
     "block_sampled": ((JEMALLOC, {}, [LARGE]), (JEMALLOC, {"period_bytes": 2**20}, [do.Malloc(8)])),
@@ -42,6 +45,18 @@ CASES: dict[str, tuple[Case, Case]] = {
     "profile_of_samples": (
         (JEMALLOC, {}, [do.Calloc(2, 2**19), do.ReadProfile()]),
         (JEMALLOC, {}, [LARGE, do.Free(0), do.ReadProfile()]),
+    ),
+    "later_member_sampled": (
+        (GROUPS, {}, [do.EnableSampling(40), TWO_NODES]),
+        (GROUPS, {}, [do.EnableSampling(24), NODE_AND_ARRAY]),
+    ),
+    "several_members_sampled": (
+        (GROUPS, {}, [do.EnableSampling(24), TWO_NODES]),
+        (GROUPS, {}, [do.EnableSampling(40), TWO_NODES]),
+    ),
+    "group_collected_and_was_sampled": (
+        (GROUPS, SMALL, [do.EnableSampling(136), *[TWO_NODES] * 3]),
+        (GROUPS, SMALL, [do.EnableSampling(240), *[TWO_NODES] * 3]),
     ),
     "sample_at_end_of_context": (
         ("reference-dotnet", CONTEXT, [*SAMPLED, do.AllocateString(32)]),

@@ -12,6 +12,7 @@ from fuzz.failures.weaker import IS_WEAKER, why_weaker
 from fuzz.protocol.contract import AtOnce, Contract, Layout, OldSpace, Range, SamplingRule, Setting
 from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
+from fuzz.protocol.groups import Groups
 
 NEITHER_IS_WEAKER = {
     *("nursery_bytes", "boundary_bytes", "started_with", "batch", "version"),
@@ -23,7 +24,7 @@ NEITHER_IS_WEAKER = {
     *("old_space.card_items", "old_space.arena_object_bytes_max", "old_space.arena_bytes"),
     *("old_space.arena_pages", "old_space.page_room_bytes"),
     *("finalizers.unregistering", "finalizers.weak", "finalizers.objects"),
-    "finalizers.ephemerons",
+    *("finalizers.ephemerons", "groups.counted", "groups.sampled"),
 }
 """The keys of which each value promises something else."""
 PARTS: dict[str, Any] = {
@@ -33,6 +34,7 @@ PARTS: dict[str, Any] = {
     "at_once": AtOnce,
     "finalizers": Finalizers,
     "exhaustion": Exhaustion,
+    "groups": Groups,
 }
 SETTING = Setting("nursery_bytes", 256, Range(64, 512))
 

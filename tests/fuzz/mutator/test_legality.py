@@ -199,7 +199,7 @@ def test_an_illegal_action_has_a_reason(
 
 def test_every_kind_of_action_can_be_legal(contract: Contract, finalizing: Contract) -> None:
     of_others = {do.Malloc, do.Calloc, do.Realloc, do.SetPeriod, do.ReadProfile, do.RunAtOnce}
-    of_others.add(do.CheckContents)
+    of_others |= {do.CheckContents, do.AllocateGroup}
     legal = {type(action) for action in (*LEGAL, *(action for _, action in LEGAL_AFTER))}
     of_threads = {do.EndThread, do.BeginThread}
     of_finalizers = {ACTIONS[name] for name in {*finalizing.actions} - {*contract.actions}}

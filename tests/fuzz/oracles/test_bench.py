@@ -77,8 +77,8 @@ def test_where_no_oracle_relies_on_another_the_order_of_the_fields_decides() -> 
     assert [oracle.__name__ for oracle in ORACLES] == [
         *("HeapOracle", "SamplingOracle", "ContentsOracle", "MajorOracle", "FinalizationOracle"),
         *("ExhaustionOracle", "MinorsOracle", "PlacesOracle"),
-        *("EstimateOracle", "WeightsOracle", "SurvivalOracle", "PointersOracle"),
-        *("MemoryOracle", "ConcurrencyOracle", "PlacementOracle"),
+        *("EstimateOracle", "WeightsOracle", "MembersOracle", "SurvivalOracle"),
+        *("PointersOracle", "MemoryOracle", "ConcurrencyOracle", "PlacementOracle"),
     ]
 
 

@@ -15,6 +15,7 @@ ASKED = {
     "filled",
     "graph",
     "living",
+    "members",
     "names",
     "object_of",
     "placed_by",

@@ -34,7 +34,7 @@ NAMES_IN_TRACES = {
     *("enable_sampling", "disable_sampling", "pause_sampling", "resume_sampling", "fork"),
     *("malloc", "calloc", "realloc", "set_period", "read_profile"),
     *("pin", "unpin", "set_callback", "add_memory_pressure", "allocate_old_string", "check_heap"),
-    "check_contents",
+    *("check_contents", "allocate_group"),
     *("end_thread", "begin_thread"),
     "run_at_once",
     *("register_finalizer", "unregister_finalizer", "run_finalizers", "resurrect"),

@@ -38,6 +38,7 @@ from fuzz.protocol.contract import (
 )
 from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
+from fuzz.protocol.groups import Groups
 from fuzz.protocol.lines import (
     action_from_data,
     contract_from_data,
@@ -114,7 +115,7 @@ def check_table(table: list[list[str]], of: type, left_out: Collection[str] = ()
     ("index", "of"),
     [
         *((1, Contract), (2, Layout), (3, Setting), (4, OldSpace), (5, AtOnce), (6, Finalizers)),
-        *((7, Exhaustion), (8, Action), (9, Observation)),
+        *((7, Exhaustion), (8, Groups), (9, Action), (10, Observation)),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

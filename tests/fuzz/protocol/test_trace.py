@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -95,7 +96,9 @@ def test_text_that_was_read_is_written_the_same(trace: Trace) -> None:
 
 def test_every_action_has_a_line_that_starts_with_its_name() -> None:
     for name, action in ACTIONS.items():
-        fields = {field.name: 0 for field in attrs.fields(action)}
+        fields: dict[str, Any] = {field.name: 0 for field in attrs.fields(action)}
+        if "members" in fields:
+            fields["members"] = ()
         assert to_line(action_to_data(action(**fields))).startswith(f'{{"do": "{name}"')
 
 

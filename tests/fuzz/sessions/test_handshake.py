@@ -225,7 +225,7 @@ def test_the_first_line_of_a_failed_check_has_the_problem_and_the_fix(
 
 
 @pytest.mark.parametrize(
-    ("verbose", "others"), [([], "41 actions (--verbose lists them)"), (["--verbose"], "fork, ")]
+    ("verbose", "others"), [([], "42 actions (--verbose lists them)"), (["--verbose"], "fork, ")]
 )
 def test_a_check_that_succeeds_counts_other_actions_and_ends_with_the_next_command(
     verbose: list[str], others: str, capsys: pytest.CaptureFixture[str]

@@ -13,6 +13,7 @@ from fuzz.protocol.actions import (
     AddMemoryPressure,
     AllocateArray,
     AllocateEphemeron,
+    AllocateGroup,
     AllocateNode,
     AllocateOldString,
     AllocateString,
@@ -30,6 +31,7 @@ from fuzz.protocol.actions import (
     Free,
     LoadPrebuilt,
     Malloc,
+    Member,
     MoveArray,
     PauseSampling,
     Pin,
@@ -62,6 +64,8 @@ ARRAY = AllocateArray(1)
 MINOR, STEP, FULL = CollectMinor(), CollectStep(), CollectFull()
 OFF = DisableSampling()
 EVERY_8 = EnableSampling(8)
+NODE_MEMBER = Member("node")
+ONE_NODE, TWO_NODES = AllocateGroup((NODE_MEMBER,)), AllocateGroup((NODE_MEMBER, NODE_MEMBER))
 SINGLE_STEP = {"single_step_marking": 1}
 MOVING = {"moving_nursery": 1}
 SEED_OF_PAGES = {"period_bytes": 2**19, "sampler_seed": 64}
@@ -235,6 +239,11 @@ TRIGGERS: dict[str, Scenario] = {
     "destructor-of-kept-object": [DESTRUCTIBLE, RegisterFinalizer(0, 1), Free(0), FULL, RUN],
     "destructor-lost-in-promotion": [DESTRUCTIBLE, MINOR, Free(0), FULL, RUN],
     "weakref-shows-finalized": [*DEAD[:2], WEAK, Free(0), FULL, RUN, ReadWeakref(0)],
+    "group-named-first": [EnableSampling(40), TWO_NODES],
+    "group-member-sampled-once": [EnableSampling(16), TWO_NODES],
+    "group-one-word-short": [TWO_NODES],
+    "group-reserved-in-parts": [{"nursery_bytes": 136}, NODE, NODE, NODE, TWO_NODES],
+    "group-checked-by-first": [EVERY_8, TWO_NODES],
     "exhausted-by-garbage": [*OLD_STRINGS, AllocateString(400)],
     "limit-never-compared": [SMALL_HEAP, STRING, AllocateString(8), FULL],
     "exhaustion-drops-pending": [*DEAD, FULL_HEAP, RUN],
@@ -473,6 +482,14 @@ NEAR_MISSES: dict[str, Scenario] = {
     # It does not move.
     "finalizer-table-not-updated": [OUTSIDE, *DEAD[1:2], FULL],
     # There is room without a collection.
+    # The sampled byte is one of the first member.
+    "group-named-first": [EnableSampling(24), AllocateGroup((NODE_MEMBER, Member("array")))],
+    # Its only sample.
+    "group-member-sampled-once": [EnableSampling(40), TWO_NODES],
+    "group-one-word-short": [ONE_NODE],
+    # All members fit.
+    "group-reserved-in-parts": [{"nursery_bytes": 136}, NODE, NODE, TWO_NODES],
+    "group-checked-by-first": [EnableSampling(64), TWO_NODES],
     "exhausted-by-garbage": [*OLD_STRINGS, AllocateString(300)],
     "limit-never-compared": [SMALL_HEAP, STRING, STRING, FULL],
     # The queue is empty when memory is exhausted.

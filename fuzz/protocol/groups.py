@@ -1,0 +1,61 @@
+"""What a target promises about one allocation of several objects, a group.
+
+Compilers fold neighbouring allocations into one reservation: one check against the limit, and one
+size that the sampler counts. The members lie side by side. Invariant: a group is never divided. It
+takes at most `bytes_max`, and a collection comes before its first member or, if each member counts
+by itself, anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+import attrs
+
+from fuzz.protocol.counting.limits import Limits, Positive
+from fuzz.protocol.counting.way import StatedContract
+
+MEMBERS = Limits(1, 64)
+"""How many members a group may have."""
+MemberKind = Literal["node", "string", "array"]
+"""The kinds of objects that a group may have: those without references to others."""
+
+
+@attrs.frozen
+class Groups:
+    """How large a group may be, how it counts, and which of its objects a sample names."""
+
+    bytes_max: Positive
+    """What all members may take, each rounded up to words."""
+    members_max: Annotated[int, MEMBERS] = 2
+    kinds: tuple[MemberKind, ...] = ("node",)
+    counted: Literal["as_one", "each"] = "as_one"
+    """A group counts `as_one` allocation of all its bytes, or `each` member counts by itself, as in
+    a system that does not fold."""
+    sampled: Literal["containing", "first"] = "containing"
+    """A sample names the member `containing` the sampled byte (Jung and Bolz-Tereick, Low Overhead
+    Allocation Sampling in a Garbage Collected Virtual Machine, section 3.5), or always the `first`
+    one (PyPy's sampling branch under its JIT, V8's TurboFan). The named member decides what is
+    reported: its type, and whether it survived."""
+
+    def problems(self, contract: StatedContract) -> Iterator[str]:
+        """What is wrong with a contract that has it, each in a sentence."""
+        layout = contract.layout
+        if not self.kinds:
+            yield "groups.kinds is empty"
+        for kind in self.kinds:
+            if kind not in layout.kinds:
+                yield f"groups.kinds has a {kind}, but layout has no kind {kind!r}"
+            elif (least_bytes := layout.cost(kind, 0, nonmovable=False)[0]) > self.bytes_max:
+                yield f"groups.bytes_max is {self.bytes_max}, but a {kind} takes {least_bytes}"
+        if self.bytes_max >= layout.large_object_bytes:
+            yield (
+                f"groups.bytes_max is {self.bytes_max}; it must be below large_object_bytes, "
+                f"{layout.large_object_bytes}, since a group lies in the nursery"
+            )
+        if self.counted == "each" and contract.sampling.counting.has_local_buffers:
+            by = contract.sampling.counting.by
+            yield f"groups counted each cannot be predicted where counting is by {by}"
+        if self.counted == "each" and self.sampled == "first":
+            yield "groups counted each are sampled containing, since no member counts for another"

@@ -1,0 +1,106 @@
+"""The members oracle: which member of a group a sample names."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import attrs
+import pytest
+from judging import Judge
+
+from fuzz.protocol.actions import AllocateGroup, AllocateNode, EnableSampling, Member, SetCallback
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.groups import Groups
+
+NODE = Member("node")
+TWO = AllocateGroup((NODE, NODE))  # 32 bytes each
+EVERY_40, EVERY_16 = EnableSampling(40), EnableSampling(16)
+
+
+def judge(
+    contract: Contract,
+    sampled: Literal["first", "containing"] = "containing",
+    counted: Literal["as_one", "each"] = "as_one",
+    distances: Literal["period", "unstated"] = "period",
+) -> Judge:
+    return Judge(
+        attrs.evolve(
+            contract,
+            groups=Groups(64, 2, counted=counted, sampled=sampled),
+            layout=attrs.evolve(contract.layout, large_object_bytes=72),
+            actions=(*contract.actions, "allocate_group"),
+            observes=("minors", "samples", "order", "samples_by_member"),
+            sampling=attrs.evolve(contract.sampling, distances=distances),
+        )
+    )
+
+
+def test_the_member_with_the_sampled_byte_is_named(contract: Contract) -> None:
+    assert (
+        judge(contract).verdict(EVERY_40, TWO, samples=1, order="s", samples_by_member=[0, 1])
+        is None
+    )
+
+
+def test_another_member_is_a_mismatch(contract: Contract) -> None:
+    named = judge(contract).mismatch(EVERY_40, TWO, samples=1, order="s", samples_by_member=[1, 0])
+    assert (named.oracle, named.expected, named.got) == ("members", [0, 1], [1, 0])
+    assert (
+        named.why
+        == "each sample names the member with the sampled byte; the members take 32, 32 bytes"
+    )
+
+
+def test_the_first_member_is_named_where_the_contract_says_so(contract: Contract) -> None:
+    of_first = judge(contract, "first")
+    assert of_first.verdict(EVERY_16, TWO, samples=3, order="sss", samples_by_member=[3, 0]) is None
+    named = judge(contract, "first").mismatch(
+        EVERY_16, TWO, samples=3, order="sss", samples_by_member=[1, 2]
+    )
+    assert named.why.startswith("each sample names the first member")
+
+
+@pytest.mark.parametrize("counted", ["as_one", "each"])
+def test_several_members_are_named_for_several_samples(
+    counted: Literal["as_one", "each"], contract: Contract
+) -> None:
+    of_all = judge(contract, counted=counted)
+    assert of_all.verdict(EVERY_16, TWO, samples=3, order="sss", samples_by_member=[1, 2]) is None
+
+
+def test_what_was_counted_before_brings_the_sample_nearer(contract: Contract) -> None:
+    after_node = judge(contract)
+    after_node(EVERY_40, AllocateNode(0))
+    assert after_node.verdict(TWO, samples=2, order="ss", samples_by_member=[1, 1]) is None
+
+
+def test_each_member_has_its_number(contract: Contract) -> None:
+    assert judge(contract).mismatch(TWO, samples_by_member=[0]).expected == "2 numbers"
+    assert judge(contract).mismatch(TWO).got is None
+
+
+def test_an_action_without_members_has_none(contract: Contract) -> None:
+    assert judge(contract).mismatch(AllocateNode(0), samples_by_member=[0]).expected is None
+
+
+def test_where_distances_are_not_stated_the_members_have_the_samples(contract: Contract) -> None:
+    unstated = judge(contract, distances="unstated")
+    answer = {"samples": 2, "order": "ss"}
+    assert unstated.verdict(EVERY_40, TWO, **answer, samples_by_member=[2, 0]) is None
+    assert unstated.mismatch(TWO, **answer, samples_by_member=[1, 0]).expected == 2
+
+
+def test_the_samples_of_a_callback_name_no_member(contract: Contract) -> None:
+    """The group does not fit: a collection comes, then the string of 48 bytes with byte 40."""
+    called = judge(contract)
+    called(SetCallback(23), *[AllocateNode(0)] * 7, EVERY_40)
+    answer: dict[str, Any] = {"samples": 2, "minors": 1, "order": "Mss"}
+    assert called.verdict(TWO, **answer, samples_by_member=[0, 1]) is None
+
+
+def test_samples_before_and_after_a_callback_name_members(contract: Contract) -> None:
+    """Two sample points are passed before the group is found not to fit, and one after it."""
+    called = judge(contract)
+    called(SetCallback(7), *[AllocateNode(0)] * 7, EnableSampling(24))
+    answer: dict[str, Any] = {"samples": 3, "minors": 1, "order": "ssMs"}
+    assert called.verdict(TWO, **answer, samples_by_member=[1, 2]) is None
