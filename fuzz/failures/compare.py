@@ -88,21 +88,14 @@ def run_again(
     actions: Sequence[Action],
 ) -> Failure | Reaching | None:
     """Run actions with all that it takes to see `wanted` again, on one target or on a pair."""
-    if isinstance(target, Pair) and isinstance(wanted, Failure):
-        return _compare_again(target, wanted, configuration, actions)
-    return runs.run_again(target, wanted, configuration, actions)
-
-
-def _compare_again(
-    pair: Pair, wanted: Failure, configuration: Mapping[str, int], actions: Sequence[Action]
-) -> Failure | None:
-    found = _compare_once(pair, wanted, configuration, actions)
-    if not wanted.earlier or any(each.identity == wanted.identity for each in found):
-        return runs.wanted_among(found, wanted)
-    for target in (pair.after, pair.before):
-        for shown in runs.run_earlier(target, wanted.earlier):
-            # Its configuration and actions are those of the earlier trace that fails.
-            found += _compare_once(pair, shown, shown.configuration, shown.actions)
+    if not (isinstance(target, Pair) and isinstance(wanted, Failure)):
+        return runs.run_again(target, wanted, configuration, actions)
+    found = _compare_once(target, wanted, configuration, actions)
+    if wanted.earlier and all(each.identity != wanted.identity for each in found):
+        for one in (target.after, target.before):
+            for shown in runs.run_earlier(one, wanted.earlier):
+                # Its configuration and actions are those of the earlier trace that fails.
+                found += _compare_once(target, shown, shown.configuration, shown.actions)
     return runs.wanted_among(found, wanted)
 
 

@@ -392,16 +392,11 @@ class Reducer:
         for size in _halves(len(self.failure.actions)):
             start = 0
             while start + size < len(self.failure.actions):
-                self._replace_run(start, size)
+                first = self._named[start]
+                simpler = FILLERS[: _rank(first.action)] if size == 1 else FILLERS
+                fillers = (Named(each, {}, first.appends) for each in simpler)
+                any(self._accept_instead(start, size, each) for each in fillers)
                 start += 1
-
-    def _replace_run(self, start: int, size: int) -> None:
-        first = self._named[start]
-        for filler in FILLERS:
-            if size == 1 and _rank(filler) >= _rank(first.action):
-                return
-            if self._accept_instead(start, size, Named(filler, {}, first.appends)):
-                return
 
     def _merge_allocations(self, position: int) -> bool:
         """Replace two allocations in a row by one string that counts the same bytes."""

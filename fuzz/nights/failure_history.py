@@ -193,7 +193,8 @@ class Triaged:
         return 0 < self.failed < self.runs
 
 
-Line: TypeAlias = KnownFailure | NightDone | Shown | Triaged
+Told: TypeAlias = Shown | Triaged
+Line: TypeAlias = KnownFailure | NightDone | Told
 KINDS: dict[str, type[Line]] = {
     "failure": KnownFailure,
     "night": NightDone,
@@ -232,7 +233,7 @@ class Life:
 
     known: KnownFailure
     """Its trace that is best to read."""
-    told: tuple[Shown | Triaged, ...] = ()
+    told: tuple[Told, ...] = ()
     """What nights showed and persons set, in the order of the history."""
     first: KnownFailure = attrs.field(
         default=attrs.Factory(lambda self: self.known, takes_self=True)
@@ -362,13 +363,11 @@ class FailureHistory:
         """The history without the nights of exactly these sessions, which are made again."""
         nights = _of_kind(self.lines, NightDone)
         again = {each.at for each in nights if {run.id for run in each.sessions} == sessions}
-        return FailureHistory(
-            tuple(
-                each
-                for each in self.lines
-                if not (isinstance(each, NightDone | Shown) and each.at in again)
-            )
-        )
+
+        def is_kept(line: Line) -> bool:
+            return not (isinstance(line, NightDone | Shown) and line.at in again)
+
+        return FailureHistory(tuple(filter(is_kept, self.lines)))
 
     def lives(self, found: Iterable[KnownFailure] = ()) -> dict[str, Life]:
         """Each failure by its id, with those that were found now.
@@ -393,9 +392,7 @@ class FailureHistory:
         return lives
 
 
-def _failures(
-    known: Iterable[KnownFailure], told: Sequence[Shown | Triaged]
-) -> Iterator[list[KnownFailure]]:
+def _failures(known: Iterable[KnownFailure], told: Sequence[Told]) -> Iterator[list[KnownFailure]]:
     """The traces of each failure; the first one gives it its ids.
 
     The steps of a trace show a failure's cause only if it was reduced in runs that did not differ.

@@ -12,16 +12,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from fuzz.failures.flaky import MISSED_MAX
-from fuzz.nights.failure_history import (
-    FIXED,
-    FLAKY,
-    NOT_LOOKED_FOR,
-    OPEN,
-    Life,
-    Shown,
-    State,
-    Triaged,
-)
+from fuzz.nights.failure_history import FIXED, FLAKY, NOT_LOOKED_FOR, OPEN, Life, Shown, State, Told
 
 
 def state_after(life: Life, shown: Shown) -> State:
@@ -74,12 +65,12 @@ def _is_past(life: Life, shown: Shown) -> bool:
     return shown.is_looked_for and (1 - (found + 1) / (count + 2)) ** passed < MISSED_MAX
 
 
-def _is_fixed(line: Shown | Triaged) -> bool:
+def _is_fixed(line: Told) -> bool:
     return isinstance(line, Shown) and line.state == FIXED
 
 
-def _replays_of(line: Shown | Triaged) -> _Look:
-    if isinstance(line, Triaged):
+def _replays_of(line: Told) -> _Look:
+    if not isinstance(line, Shown):
         return _Look(line.failed, line.runs, "", (), line.failed > 0)
     is_bad = bool(line.failed or line.sessions)
     return _Look(line.failed, line.runs, line.version, line.bad_versions, is_bad)

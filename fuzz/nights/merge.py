@@ -356,11 +356,8 @@ def _range_of(pieces: Sequence[Piece]) -> range | None:
     first, last = min(each[0] for each in filled), max(each[-1] for each in filled)
     step = (last - first) // max(sum(map(len, filled)) - 1, 1) or 1
     chunks = range(first, last + 1, step)
-    is_one = len(chunks) == sum(map(len, filled)) and all(
-        each[0] in chunks and each[-1] in chunks and (len(each) == 1 or each.step % step == 0)
-        for each in filled
-    )
-    return chunks if is_one else None
+    is_one = len(chunks) == sum(map(len, filled))
+    return chunks if is_one and all(record.is_within(each, chunks) for each in filled) else None
 
 
 def _joined_piece(pieces: Sequence[Piece]) -> Piece:

@@ -29,6 +29,9 @@ from fuzz.sessions.worker import TRIES_ALONE_MAX, Search, Searched
 TRIES_MAX = 4
 """After this many workers died in a chunk it is lost, and after this many died in a reduction the
 failure stays as it was found."""
+JOINED_EVERY = 16
+"""After this many chunks of the share, those without failures are joined: behind a chunk that takes
+long, 16 kB were held for each."""
 
 
 @attrs.define
@@ -53,9 +56,9 @@ class ChunkState:
     """Whether one of its failures may be reported."""
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it is whole, and has no failures."""
-        return self.totals is not None and not self.found and not self.is_kept
+    def plain_totals(self) -> SessionTotals | None:
+        """The totals if it is whole, and has no failures."""
+        return None if self.found or self.is_kept else self.totals
 
     @property
     def is_lost(self) -> bool:
@@ -91,8 +94,6 @@ class Cases:
         self.share = plan.share
         self.by_identity: dict[tuple[str, ...], Case] = {}
         self._chunks: dict[int, ChunkState] = {}
-        self._joined: dict[int, ChunkState] = {}
-        """Whole chunks without failures, by the place in the share of the one that follows."""
         self.to_reduce = deque[SavedFailure]()
         self._to_repeat = deque[Chunk]()
         self.totals = SessionTotals(probes=Counter(dict.fromkeys(plan.probes, 0)))
@@ -210,8 +211,8 @@ class Cases:
         if result.is_whole:
             state.totals = result.totals
         self._decide()
-        if not self._is_decided(state):
-            self._join(state)
+        if self.share.index(chunk.index) % JOINED_EVERY == 0:
+            self._join()
 
     def search_cut(self, chunk: Chunk, done: SessionTotals) -> None:
         """A worker in a chunk is gone, which had done that."""
@@ -293,40 +294,24 @@ class Cases:
             state.found.clear()
             state.decided = 0
             self._decided += state.count
-            self._join(state)
 
-    def _is_decided(self, state: ChunkState) -> bool:
-        return self.share.index(state.chunk.index) < self._decided
+    def _join(self) -> None:
+        """Add up whole chunks in a row without failures, so that few states are held.
 
-    def _join(self, state: ChunkState) -> None:
-        """Add whole chunks without failures to their neighbours, so that few states are held.
-
-        Those that are decided, and those that are not, are apart. The sum is in their order.
+        The sum is in their order. A state has chunks that are decided, or others, and not both.
         """
-        start = self.share.index(state.chunk.index)
-        if not state.is_plain:
-            return
-        stop = start + state.count
-        before = self._joined.get(start)
-        after = self._chunks.get(self.share[stop]) if stop < len(self.share) else None
-        self._joined[stop] = state
-        if after is not None and after.is_plain and self._are_alike(state, after):
-            self._append(state, after)
-        if before is not None and self._are_alike(before, state):
-            self._append(before, state)
-
-    def _are_alike(self, one: ChunkState, other: ChunkState) -> bool:
-        return self._is_decided(one) == self._is_decided(other)
-
-    def _append(self, state: ChunkState, other: ChunkState) -> None:
-        """Add the chunks that follow to a state."""
-        assert state.totals is not None
-        assert other.totals is not None
-        middle = self.share.index(other.chunk.index)
-        state.totals.add_all(other.totals)
-        state.count += other.count
-        del self._joined[middle], self._chunks[other.chunk.index]
-        self._joined[middle + other.count] = state
+        before: ChunkState | None = None
+        stop = 0
+        for index, state in sorted(self._chunks.items()):
+            start, totals = self.share.index(index), state.plain_totals
+            sums = None if before is None else before.plain_totals
+            if before and sums and totals and stop == start != self._decided:
+                sums.add_all(totals)
+                before.count += state.count
+                del self._chunks[index]
+            else:
+                before = state
+            stop = start + state.count
 
     def decide_rest(self) -> None:
         """Decide the failures in chunks that are not whole, or after such a chunk."""
@@ -413,7 +398,6 @@ class Cases:
                 self.totals.add_all(state.totals)
             del self._chunks[index]
             self.settled += state.count
-            self._joined.pop(self.settled, None)
         return self.settled > before
 
     def publish_rest(self, folder: Path | None) -> None:

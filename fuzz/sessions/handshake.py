@@ -155,28 +155,25 @@ def _try(
     rules: list[Rule],
     choices: Choices,
 ) -> Failure | None:
-    run = Run(target, configuration)
+    """Perform an action by each rule, if one is legal; returns what fails."""
+    run, nothing = Run(target, configuration), Observation()
     try:
         for rule in rules:
-            _perform(handshake, run, rule, choices)
+            is_hung = rule.name in handshake.hung
+            action = None if is_hung else drawn_by(rule, run.situation, choices)
+            if action is None:
+                continue
+            handshake.tried.add(rule.name)
+            try:
+                run.step(action)
+            finally:
+                fields = attrs.fields_dict(Observation)
+                handshake.observed |= {
+                    name for name in fields if getattr(run.last, name) != getattr(nothing, name)
+                }
         run.finish()
         for oracle in RERUN_ORACLES.values():
             rerun(target, run, oracle)
     except Mismatch as mismatch:
         return run.failure(mismatch)
     return None
-
-
-def _perform(handshake: Handshake, run: Run, rule: Rule, choices: Choices) -> None:
-    """Perform an action by this rule, if one is legal."""
-    action = None if rule.name in handshake.hung else drawn_by(rule, run.situation, choices)
-    if action is None:
-        return
-    handshake.tried.add(rule.name)
-    try:
-        run.step(action)
-    finally:
-        silent, fields = Observation(), attrs.fields_dict(Observation)
-        handshake.observed |= {
-            name for name in fields if getattr(run.last, name) != getattr(silent, name)
-        }

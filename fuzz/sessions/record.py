@@ -276,13 +276,15 @@ def has_all_of(one: SessionRecord, other: SessionRecord) -> bool:
 
 def _is_in(piece: Piece, large: Piece) -> bool:
     """Whether a piece's chunks are among those of another, and none was lost only there."""
-    small, indices = piece.indices, large.indices
-    is_within = not small or (
-        small[0] in indices
-        and small[-1] in indices
-        and (len(small) == 1 or small.step % indices.step == 0)
-    )
-    return is_within and all(each not in small or each in piece.lost for each in large.lost)
+    chunks = piece.indices
+    is_lost_in_both = all(each not in chunks or each in piece.lost for each in large.lost)
+    return is_within(chunks, large.indices) and is_lost_in_both
+
+
+def is_within(some: range, others: range) -> bool:
+    """Whether all numbers of a range are in another one. Both have positive steps."""
+    is_in_step = len(some) <= 1 or some.step % others.step == 0
+    return not some or (is_in_step and some[0] in others and some[-1] in others)
 
 
 def builds_of(record: SessionRecord) -> frozenset[tuple[str, ...]]:

@@ -11,13 +11,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
 
 from fuzz.failures.corpus import COMPLAINT_SUFFIX
 from fuzz.files import write_text, writing
@@ -123,23 +121,20 @@ def _copied_log(trace: Path, folder: Path) -> str | None:
 def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -> str:
     """The page of that name as HTML. Foreign text is always text in it, and never markup."""
     return _template().render(
+        night=night,
         title=f"{name}: {counted(len(night.sessions), 'session')}",
-        contents=[*_contents(night)],
         look="wrong" if night.has_new else "" if night.is_partial else "right",
         verdict=verdict_of(night),
-        glance=[*_glance(night)],
+        counts=night.counts(),
         causes=causes,
         problems=[*problems_of(night)],
         counted=COUNTED,
-        nights=night.nights,
-        plots=[(what, Markup(svg)) for what, svg in draw_plots(night.timing)],  # noqa: S704 - ours
-        quiet=_duration(night.quiet_seconds),
+        plots=draw_plots(night.timing),
         wrong_actions=night.wrong_actions(),
         probes=sorted(night.probes().items()),
+        reached=reached_in(night.probes()),
         lost=[*_lost(night)],
-        hunts=night.hunts,
         sessions=[*_sessions(night)],
-        version=night.gcfuzz,
         data=f"{name}.json",
     )
 
@@ -147,40 +142,21 @@ def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -
 @cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
-        autoescape=True, finalize=_one_line, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.PackageLoader("fuzz", "terminal"),
+        autoescape=True,
+        finalize=_one_line,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters |= {"counted": counted, "figure": "{:,}".format, "how": _how}
+    environment.filters |= {"counted": counted, "figure": "{:,}".format, "duration": _duration}
     environment.filters |= {"name": _name_of, "stopped": STOPPED.__getitem__, "status": status_of}
     environment.tests["url"] = is_url
-    template = (files("fuzz.terminal") / "night_page.html").read_text(encoding="utf-8")
-    return environment.from_string(template)
+    return environment.get_template("night_page.html")
 
 
 def _one_line(value: object) -> object:
     """A string as plain text in one line; other values as they are."""
     return plain(value, LINE_MAX) if type(value) is str else value
-
-
-def _contents(night: Night) -> Iterator[tuple[str, str]]:
-    """The sections: their names, and the texts of the links to them."""
-    yield from (("failures", "failures"), ("nights", "nights"), ("time", "over time"))
-    if night.wrong_actions():
-        yield "wrong-actions", "first wrong answers by oracle"
-    yield "probes", "probes"
-    if any(_lost(night)):
-        yield "lost", "chunks lost"
-    for number, hunted in enumerate(night.hunts, 1):
-        yield f"bugs-{number}", f"known bugs ({hunted.engine})"
-    yield "sessions", "sessions"
-
-
-def _glance(night: Night) -> Iterator[tuple[str, str]]:
-    counts = night.counts()
-    for status in COUNTED:
-        yield f"{status} causes", f"{counts[status]:,}"
-    probes = night.probes()
-    yield "probes reached", f"{reached_in(probes):,} / {sum(map(len, probes.values())):,}"
-    yield "actions", f"{night.actions:,}"
 
 
 def _duration(seconds: float) -> str:
@@ -209,11 +185,3 @@ def _sessions(
     for session in night.sessions:
         is_well = session.stop_reason in {TIME, ACTIONS, FAILURES}
         yield session, is_well, [*zip(session.timing, looks, strict=False)]
-
-
-def _how(timing: Timing) -> str:
-    speed = timing.actions / max(timing.seconds, 0.001)
-    how = _duration(timing.seconds), counted(timing.workers, "worker"), f"{speed:,.0f} actions/s"
-    canaries = f"canaries found: {timing.canaries}" if timing.canaries else "no canary"
-    versions = (f"{name} {version}" for name, version in timing.versions.items())
-    return f"{timing.started}: {', '.join([*how, canaries, *versions])}"

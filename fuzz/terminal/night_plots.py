@@ -1,16 +1,19 @@
 """The plots of a night's page: actions, probes and failures by time, as SVG.
 
-Each is an element of the page: its text stays text, and its colours are those of the page, light or
-dark. They are so simple that a library for plots would take more time to import than the rest of
-`gcfuzz report`. Invariant: the same points make the same SVG.
+`night_plot.svg` is the template of each, with the places of its axes. A plot is an element of the
+page: its text stays text, and its colours are those of the page, light or dark. They are so simple
+that a library for plots would take more time to import than the rest of `gcfuzz report`. Invariant:
+the same points make the same SVG.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import attrs
+import jinja2
+from markupsafe import Markup
 
 from fuzz.sessions.record import Timing
 
@@ -21,10 +24,6 @@ DASHES = {"solid": "", "dashed": "6 3", "dotted": "2 2"}
 """SVG's dashes, by the name of CSS for a border."""
 UNITS = (("h", 3600, 3 * 3600), ("min", 60, 3 * 60), ("s", 1, 0))
 """A unit of time, its seconds, and the shortest time it is used for."""
-WIDTH, HEIGHT = 330, 186
-"""About as wide as a phone, so that letters have the same size there."""
-LEFT, RIGHT, TOP, BOTTOM = 40, 320, 8, 148
-"""The place of the axes."""
 TICKS_MAX = 6
 MARGIN = 1.08
 """The vertical axis ends a little above the largest value."""
@@ -42,10 +41,16 @@ class Plot:
     lines: tuple[tuple[tuple[float, float], ...], ...]
 
 
-def draw_plots(timing: Iterable[Timing]) -> Iterator[tuple[str, str]]:
+def draw_plots(timing: Iterable[Timing]) -> Iterator[tuple[str, Markup]]:
     """Name and SVG of each plot."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fuzz", "terminal"), autoescape=True
+    )
+    environment.filters["short"] = _short
+    template = environment.get_template("night_plot.svg")
     for plot in plots_of(timing):
-        yield plot.name, svg_of(plot)
+        svg = template.render(plot=plot, ticks=ticks, look_of=look_of, dashes=DASHES)
+        yield plot.name, Markup(svg)  # noqa: S704 - the template escapes all values
 
 
 def plots_of(timing: Iterable[Timing]) -> Iterator[Plot]:
@@ -77,52 +82,6 @@ def ticks(end: float, step_min: float = 0.0) -> list[float]:
     power = 10.0 ** math.floor(math.log10(least))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least)
     return [number * step for number in range(int(end / step) + 1)]
-
-
-def svg_of(plot: Plot) -> str:
-    """The plot as an element of a page, with a label for screen readers."""
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        return (
-            round(LEFT + x / plot.end * (RIGHT - LEFT), 1),
-            round(BOTTOM - y / plot.top * (BOTTOM - TOP), 1),
-        )
-
-    return "".join(
-        [
-            f'<svg role="img" aria-label="{plot.name}" viewBox="0 0 {WIDTH} {HEIGHT}">',
-            *(_across(place(0, y)[1], _short(y)) for y in ticks(plot.top, step_min=1.0)),
-            *(_below(place(x, 0)[0], f"{x:g}") for x in ticks(plot.end)),
-            _text((LEFT + RIGHT) / 2, HEIGHT - 6, f"{plot.unit} since a session's start", "middle"),
-            *(
-                _line([place(*point) for point in line], *look_of(number))
-                for number, line in enumerate(plot.lines)
-            ),
-            "</svg>",
-        ]
-    )
-
-
-def _across(y: float, label: str) -> str:
-    line = f'<path d="M{LEFT} {y}H{RIGHT}" style="stroke: var(--line)"/>'
-    return line + _text(LEFT - 6, y + 4, label, "end")
-
-
-def _below(x: float, label: str) -> str:
-    line = f'<path d="M{x} {BOTTOM}v4" style="stroke: var(--line)"/>'
-    return line + _text(x, BOTTOM + 16, label, "middle")
-
-
-def _text(x: float, y: float, text: str, anchor: str) -> str:
-    style = f"fill: var(--text); font-size: 11px; text-anchor: {anchor}"
-    return f'<text x="{x:g}" y="{y:g}" style="{style}">{text}</text>'
-
-
-def _line(points: Sequence[tuple[float, float]], colour: str, dashes: str) -> str:
-    style = f"fill: none; stroke: var({colour}); stroke-width: 1.8"
-    if dashes != "solid":
-        style += f"; stroke-dasharray: {DASHES[dashes]}"
-    return f'<polyline points="{" ".join(f"{x:g},{y:g}" for x, y in points)}" style="{style}"/>'
 
 
 def _short(value: float) -> str:

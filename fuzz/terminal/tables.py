@@ -14,7 +14,6 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from fuzz.failure import Reaching
 from fuzz.nights.material import HuntedBug, HuntedBugs
 from fuzz.plain import counted
 from fuzz.problems import BadInputError
@@ -107,17 +106,13 @@ def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> 
     for each in reached:
         table.add_row(each.probe, f"{each.times:,}" if each.times else Text("never", "red"))
         if each.smallest:
-            table.add_row(Padding(Text(_smallest(each.smallest), "dim"), (0, 0, 0, 2)))
+            trace = "; ".join(map(describe_action, each.smallest.actions))
+            if each.smallest.configuration:
+                trace += f" ({describe_configuration(each.smallest.configuration)})"
+            table.add_row(Padding(Text(trace, "dim"), (0, 0, 0, 2)))
     console.print(table)
     times = sum(each.times > 0 for each in reached)
     console.print(f"{times} of {len(reached)} probes reached in {counted(actions, 'action')}")
-
-
-def _smallest(failure: Reaching) -> str:
-    steps = "; ".join(map(describe_action, failure.actions))
-    if failure.configuration:
-        return f"{steps} ({describe_configuration(failure.configuration)})"
-    return steps
 
 
 def print_targets(console: Console) -> None:
@@ -199,11 +194,10 @@ def _print_other_reference(
     """Print a reference with another sampler, and the settings that it does not share."""
     own = [each for each in contract.settings if each not in first.settings]
     missing = [each.name for each in first.settings if each not in contract.settings]
+    without = f" but {', '.join(missing)}" if missing else ""
+    whose = f"the settings of {REFERENCE}{without}{', and' if own else ''}"
     if len(missing) == len(first.settings):
         whose = "settings"
-    else:
-        without = f" but {', '.join(missing)}" if missing else ""
-        whose = f"the settings of {REFERENCE}{without}{', and' if own else ''}"
     _print_entry(console, name, f"{REFERENCES[name].description}; {whose}")
     if own:
         _print_settings(console, own)
