@@ -55,6 +55,5 @@ def by_cause(items: Iterable[T], saved: Callable[[T], SavedFailure]) -> Sequence
     groups: dict[Cause, list[T]] = {}
     for item in items:
         groups.setdefault(cause_of(saved(item).failure), []).append(item)
-    return sorted(
-        (sorted(group, key=order) for group in groups.values()), key=lambda group: order(group[0])
-    )
+    ordered = (sorted(group, key=order) for group in groups.values())
+    return sorted(ordered, key=lambda group: order(group[0]))

@@ -166,30 +166,29 @@ class Reducer:
                 self._accept_earlier([*self._earlier[:start], *self._earlier[start + size :]])
                 start = min(start - size, len(self._earlier) - size)
         for place in range(len(self._earlier)):
-            self._reduce_one_of_earlier(place)
+            actions = self._earlier_at(place).actions
+            any(
+                self._accept_instead_of_earlier(place, simpler)
+                for simpler in (EarlierTrace(), EarlierTrace(actions=actions))
+            )
+            self._shorten_earlier(place)
             # Often a process counts traces, and their actions do not matter.
             self._accept_earlier([self._earlier_at(place)] * len(self._earlier))
 
-    def _reduce_one_of_earlier(self, place: int) -> None:
-        actions = self._earlier_at(place).actions
-        for simpler in (EarlierTrace(), EarlierTrace(actions=actions)):
-            if self._accept_instead_of_earlier(place, simpler):
-                break
-        actions = self._earlier_at(place).actions
-        if actions:
-            contract = self._target.start(self._earlier_at(place).config)
-            for size in (len(actions), *_halves(len(actions))):
-                self._shorten_earlier(place, contract, size)
-
-    def _shorten_earlier(self, place: int, contract: Contract, size: int) -> None:
-        """Remove `size` actions of an earlier trace at once, from its end to its start."""
-        start = len(self._earlier_at(place).actions) - size
-        while start >= 0:
-            each = self._earlier_at(place)
-            named = without(name_slots(contract, each.actions), range(start, start + size))
-            shorter = attrs.evolve(each, actions=tuple(number_slots(contract, named)))
-            self._accept_instead_of_earlier(place, shorter)
-            start -= size
+    def _shorten_earlier(self, place: int) -> None:
+        """Remove runs of actions of an earlier trace, long ones first, from end to start."""
+        length = len(self._earlier_at(place).actions)
+        if not length:
+            return
+        contract = self._target.start(self._earlier_at(place).config)
+        for size in (length, *_halves(length)):
+            start = len(self._earlier_at(place).actions) - size
+            while start >= 0:
+                each = self._earlier_at(place)
+                named = without(name_slots(contract, each.actions), range(start, start + size))
+                shorter = attrs.evolve(each, actions=tuple(number_slots(contract, named)))
+                self._accept_instead_of_earlier(place, shorter)
+                start -= size
 
     def _earlier_at(self, place: int) -> EarlierTrace:
         """An earlier trace; an empty one if there are fewer by now."""
@@ -553,15 +552,9 @@ def _simpler(action: Action, field: str) -> Sequence[int | None]:
 
 
 def reduce_failure(
-    target: Target,
-    failure: Found,
-    is_over: Callable[[], bool] | None = None,
-    report: Callable[[int], None] | None = None,
+    target: Target, failure: Found, is_over: Callable[[], bool] | None = None
 ) -> Found:
-    """The smallest failure of the same identity that a search finds, by default in two minutes.
-
-    `report` gets the number of candidates so far.
-    """
-    reducer = Reducer(target, failure, report=report)
+    """The smallest failure of the same identity that a search finds, by default in two minutes."""
+    reducer = Reducer(target, failure)
     reducer.reduce_until(is_over or after(SECONDS_MAX))
     return cast(Found, reducer.failure)

@@ -58,13 +58,17 @@ class KnownFailure:
     """The arguments of a session that found it."""
 
     @property
+    def identity(self) -> tuple[str, ...]:
+        return self.saved.failure.identity
+
+    @property
     def cause_id(self) -> str:
         """What failures with one likely cause in one target have in common.
 
         A failure that did not reproduce was not reduced, and the last steps of its trace are there
         by chance. So its identity alone is its cause.
         """
-        cause = self.cause if self.has_cause else self.saved.failure.identity
+        cause = self.cause if self.has_cause else self.identity
         return _digest(self.target, self.name, *cause)
 
     @property
@@ -75,14 +79,13 @@ class KnownFailure:
     @property
     def id(self) -> str:
         """The cause, and this identity among its failures."""
-        return f"{self.cause_id}-{_digest(*self.saved.failure.identity)}"
+        return f"{self.cause_id}-{_digest(*self.identity)}"
 
     @property
     def earlier_ids(self) -> tuple[str, str]:
         """The ids of its cause and of itself in the histories of version 0.1.0."""
-        identity = self.saved.failure.identity
-        cause = _checksum(self.target, self.name, *(self.cause or identity))
-        return cause, f"{cause}-{_checksum(*identity)[:4]}"
+        cause = _checksum(self.target, self.name, *(self.cause or self.identity))
+        return cause, f"{cause}-{_checksum(*self.identity)[:4]}"
 
     @property
     def ids(self) -> frozenset[str]:
@@ -341,8 +344,7 @@ def described(life: Life) -> str:
     known, mute = life.known, life.mute(datetime.now(UTC).date())
     state: str = FLAKY if life.state == OPEN and life.is_flaky else life.state or "not seen"
     state = str(mute) if mute and state != FIXED else state
-    identity = " / ".join(known.saved.failure.identity)
-    words = [life.id, state, known.target, known.name, life.issue, identity]
+    words = [life.id, state, known.target, known.name, life.issue, " / ".join(known.identity)]
     return " ".join(filter(None, words))
 
 
@@ -407,7 +409,7 @@ def _failures(known: Iterable[KnownFailure], told: Sequence[Told]) -> Iterator[l
     flaky = {each.failure for each in told if each.is_flaky}
     identities: dict[tuple[str, ...], dict[str, list[KnownFailure]]] = {}
     for each in known:
-        identity = each.target, each.name, *each.saved.failure.identity
+        identity = each.target, each.name, *each.identity
         identities.setdefault(identity, {}).setdefault(each.id, []).append(each)
 
     def place_of(traces: Sequence[KnownFailure]) -> int:

@@ -34,13 +34,10 @@ class KnownFailures:
             raise BadInputError(
                 f"--known {unknown[0]}: {path} has no such failure; `{command}` lists them"
             )
-        mine = [
-            each
-            for each in lives
-            if (each.known.target, each.known.name) == (plan.target, plan.name)
-        ]
-        unknown_too = {_identity(each) for each in mine if not self._why(each)}
-        self.identities = frozenset(map(_identity, mine)) - unknown_too
+        fuzzed = plan.target, plan.name
+        mine = [each for each in lives if (each.known.target, each.known.name) == fuzzed]
+        unknown_too = {each.known.identity for each in mine if not self._why(each)}
+        self.identities = frozenset(each.known.identity for each in mine) - unknown_too
         """The identities of failures that are all known.
 
         A new failure may have such an identity, too. Only its reduction shows its cause.
@@ -57,7 +54,3 @@ class KnownFailures:
             return "known"
         mute = life.mute(self._today)
         return "" if mute is None else str(mute)
-
-
-def _identity(life: Life) -> tuple[str, ...]:
-    return life.known.saved.failure.identity

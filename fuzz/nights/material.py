@@ -94,12 +94,8 @@ def read_material(places: Iterable[Path]) -> Material:
         material.corpora += [place] if place.is_dir() else [place.parent, place.parent.parent]
         material.folders += [place] if place.is_dir() else []
     if not material.records:
-        raise BadInputError(
-            next(
-                iter(material.left_out),
-                "there is no record of a session; name a corpus or a summary as well",
-            )
-        )
+        missing = "there is no record of a session; name a corpus or a summary as well"
+        raise BadInputError(next(iter(material.left_out), missing))
     return material
 
 

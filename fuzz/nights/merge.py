@@ -25,6 +25,7 @@ from fuzz.failures.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX, SavedFailure
 from fuzz.files import read_bytes, writing
 from fuzz.former_names import oracle_named, target_named
 from fuzz.nights import failure_history
+from fuzz.nights.failure_history import FailureHistory
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES
@@ -179,9 +180,7 @@ def _missing_parts(plan: PlanKey, found: Sequence[_Found]) -> Iterator[str]:
     count = math.lcm(*(share.step for share in shares))
     if None in parts or count > PARTS_MAX or any(share.start >= share.step for share in shares):
         return
-    there = {
-        part for share in shares for part in range(share.start % share.step, count)[:: share.step]
-    }
+    there = {part for each in shares for part in range(each.start % each.step, count)[:: each.step]}
     missing = [f"{part + 1}/{count}" for part in range(count) if part not in there]
     if missing:
         shown = ", ".join(missing[:SHOWN_MAX])
@@ -206,9 +205,7 @@ def _records_in(folders: Iterable[Path], left_out: list[str]) -> dict[PlanKey, l
     return found
 
 
-def _histories_in(
-    folders: Iterable[Path], left_out: list[str]
-) -> Iterator[failure_history.FailureHistory]:
+def _histories_in(folders: Iterable[Path], left_out: list[str]) -> Iterator[FailureHistory]:
     for folder in folders:
         for path in _files_in(folder, failure_history.NAME, left_out):
             try:
@@ -268,11 +265,8 @@ def merged_records(records: Sequence[SessionRecord], rank: Rank = same_rank) -> 
         groups[record.builds_of(each)].append(each)
     for builds in sorted(groups, key=len):
         for each in [*groups[builds]]:
-            later = [
-                it
-                for it in groups
-                if it > builds and any(record.continues(x, each) for x in groups[it])
-            ]
+            larger = (it for it in groups if it > builds)
+            later = [it for it in larger if any(record.continues(x, each) for x in groups[it])]
             if later:
                 groups[builds].remove(each)
                 groups[min(later, key=sorted)].append(each)
@@ -285,9 +279,7 @@ def merged_record(records: Sequence[SessionRecord], rank: Rank = same_rank) -> S
     Of the failures of one identity, one whose file is not that of the failure comes last.
     """
     pieces = _largest([piece for each in records for piece in each.pieces])
-    reasons = [
-        each.stop_reason for each in records if any(piece in pieces for piece in each.pieces)
-    ]
+    reasons = [each.stop_reason for each in records if any(it in pieces for it in each.pieces)]
     failures = record.least(chain.from_iterable(each.failures for each in records), rank)
     usable = {each.failure.identity: rank(each) < OTHERS_TRACE for each in failures}
     beyond = record.least(chain.from_iterable(each.beyond for each in records), rank)

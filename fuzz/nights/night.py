@@ -108,7 +108,7 @@ class NightFailure:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        return self.saved.failure.identity
+        return self.known.identity
 
     @property
     def is_sure(self) -> bool:
@@ -141,13 +141,8 @@ class NightFailure:
     @property
     def order(self) -> tuple[object, ...]:
         """The order in which failures are read: those that are back, sure and short come first."""
-        return (
-            STATES.index(self.state),
-            not self.is_back,
-            not self.is_sure,
-            self.saved.length,
-            self.identity,
-        )
+        rank = STATES.index(self.state), not self.is_back, not self.is_sure
+        return *rank, self.saved.length, self.identity
 
     def to_data(self) -> dict[str, Any]:
         saved = self.saved
@@ -406,9 +401,7 @@ def sum_up(
     earlier = {run.id for night in history.nights for run in night.sessions}
     found = _found(sessions, runs, material)
     lives = history.lives(known for known, _ in found)
-    tonight = [
-        session for session, run in zip(sessions, runs, strict=True) if run.id not in earlier
-    ]
+    tonight = [each for each, run in zip(sessions, runs, strict=True) if run.id not in earlier]
     found_as: dict[str, list[Found]] = defaultdict(list)
     for known, run in found:
         if run.id not in earlier:
@@ -448,9 +441,7 @@ def _unreduced(material: Material, failures: Iterable[NightFailure]) -> tuple[st
     """The unpublished traces, except those of failures that the page shows as failing or muted."""
     shown = [each for each in failures if each.state in {OPEN, FLAKY, MUTED}]
     stems = {stem_of(each.saved.failure) for each in shown}
-    found = {
-        path: stem for folder in material.corpora for path, stem in unpublished_in(folder).items()
-    }
+    found = {path: stem for each in material.corpora for path, stem in unpublished_in(each).items()}
     return tuple(str(path) for path in sorted(found) if found[path] not in stems)
 
 
@@ -507,8 +498,7 @@ def _found(
         for saved in (*session.failures, *session.beyond):
             traced = material.trace_of(saved)
             cause: Cause = () if traced is None else cause_of(saved.with_trace(traced[1]).failure)
-            known = KnownFailure(plan.target, plan.name, cause, saved, plan.options)
-            found.append((known, run))
+            found.append((KnownFailure(plan.target, plan.name, cause, saved, plan.options), run))
     return found
 
 
@@ -542,8 +532,7 @@ def _judged(
             replayed = Replayed(problem="it is what a change did, and not a failure")
         else:
             replayed = replay(known, trace, path)
-    actions = traced[1].actions if traced is not None else ()
-    needed = {NAMES[type(action)] for action in actions}
+    needed = {NAMES[type(action)] for action in traced[1].actions} if traced is not None else set()
     is_looked_for = any(
         (session.plan.target, session.plan.name) == (known.target, known.name)
         and needed.isdisjoint(session.plan.without)

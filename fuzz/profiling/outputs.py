@@ -94,7 +94,14 @@ def recording_place(paths: Sequence[Path]) -> Iterator[Path]:
     path = asked_for[0] if asked_for else paths[0].with_name(paths[0].name + RECORDING_SUFFIX)
     is_new = not asked_for or not path.exists()
     if is_new:
-        _create(path)
+        with writing(path):
+            try:
+                path.touch(exist_ok=False)
+            except FileExistsError:
+                raise BadInputError(
+                    f"{path}: exists already, and the recording would replace it; if a profile was "
+                    "killed, export it; if one still runs, wait; if not, move it away"
+                ) from None
     elif not path.is_file():
         raise BadInputError(f"{path}: is not a regular file, which a recording needs")
     elif path.stat().st_size and not is_recording(path):
@@ -107,17 +114,6 @@ def recording_place(paths: Sequence[Path]) -> Iterator[Path]:
         raise
     if not asked_for:
         path.unlink()
-
-
-def _create(path: Path) -> None:
-    with writing(path):
-        try:
-            path.touch(exist_ok=False)
-        except FileExistsError:
-            raise BadInputError(
-                f"{path}: exists already, and the recording would replace it; if a profile was "
-                "killed, export it; if one still runs, wait; if not, move it away"
-            ) from None
 
 
 def _recordings_among(paths: Sequence[Path]) -> list[Path]:

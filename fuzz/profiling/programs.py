@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
 
 import attrs
 
@@ -153,12 +152,9 @@ def _in_this_process_only() -> Iterator[None]:
         if os.getpid() == process:
             raise
         problem = raised
-    if os.getpid() != process:
-        _end_process(problem)
-
-
-def _end_process(problem: BaseException | None) -> NoReturn:
-    """End this process like the interpreter, without what its parent does next."""
+    if os.getpid() == process:
+        return
+    # It ends like the interpreter, without what its parent does next.
     code = 0
     if isinstance(problem, SystemExit):
         code = problem.code if isinstance(problem.code, int) else bool(problem.code)

@@ -95,10 +95,8 @@ def hunt_all(
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=prepare_worker) as pool:
-        pending = {
-            bug: [pool.submit(hunt, bug, engine, seed) for seed in range(1, seeds + 1)]
-            for bug in bugs
-        }
+        numbers = range(1, seeds + 1)
+        pending = {bug: [pool.submit(hunt, bug, engine, seed) for seed in numbers] for bug in bugs}
         for each in (future for futures in pending.values() for future in futures):
             each.add_done_callback(lambda _: progress())
         for bug, futures in pending.items():

@@ -29,7 +29,9 @@ class LocalWorker(Worker):
         register_after_fork(ours, Connection.close)  # Otherwise forks keep our end open.
         # A fork beside other threads could wait forever for a lock that one of them held. A new
         # process imports all modules again, which takes longer than the rest of a short session.
-        method = "fork" if _is_only_thread() else "spawn"
+        threads = Path("/proc/self/task")  # Only Linux has it. It lists all, not only Python's own.
+        is_alone = threads.is_dir() and len(list(threads.iterdir())) == 1
+        method = "fork" if is_alone else "spawn"
         if method == "spawn":
             resource_tracker.ensure_running()
         context: Any = get_context(method)
@@ -56,12 +58,6 @@ class LocalWorker(Worker):
     @override
     def how_it_ended(self) -> str:
         return f"exit code {self.process.exitcode}"
-
-
-def _is_only_thread() -> bool:
-    """Whether this process has one thread, also of those that Python does not know of."""
-    threads = Path("/proc/self/task")  # Only Linux has it.
-    return threads.is_dir() and len(list(threads.iterdir())) == 1
 
 
 @contextmanager

@@ -84,9 +84,8 @@ class Timing:
         """When a probe was last reached, or a failure found, for the first time."""
         points = (Point(0, 0, 0, 0), *self.history)
         latest = points[-1].probes, points[-1].failures
-        return self._after(
-            next(each.seconds for each in points if (each.probes, each.failures) == latest)
-        )
+        seconds = (each.seconds for each in points if (each.probes, each.failures) == latest)
+        return self._after(next(seconds))
 
     def _after(self, seconds: float) -> datetime:
         started = datetime.fromisoformat(self.started).replace(tzinfo=UTC)
@@ -290,9 +289,7 @@ def is_within(some: range, others: range) -> bool:
 def builds_of(record: SessionRecord) -> frozenset[tuple[str, ...]]:
     """What its sessions ran: the versions of what draws and the target, and the commit, of each."""
     names = "gcfuzz", HYPOTHESIS, "target", "commit"
-    return frozenset(
-        tuple(timing.versions.get(name, "") for name in names) for timing in record.timing
-    )
+    return frozenset(tuple(each.versions.get(name, "") for name in names) for each in record.timing)
 
 
 def continues(one: SessionRecord, other: SessionRecord) -> bool:

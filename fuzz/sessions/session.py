@@ -92,10 +92,8 @@ class Session:
         if is_interrupted:
             return record.INTERRUPTED
         known = self._plan.known
-        certain = sum(
-            each.is_certain and each.failure.identity not in known for each in cases.saved
-        )
-        has_enough = certain >= (self._plan.failures_max or UNLIMITED)
+        certain = {each.failure.identity for each in cases.saved if each.is_certain}
+        has_enough = len(certain - known) >= (self._plan.failures_max or UNLIMITED)
         if has_enough or (cases.first is not None and not self._is_busy):
             return record.FAILURES
         if pool.is_broken:
@@ -206,9 +204,8 @@ class Session:
         assert self._stop_reason is not None
         cases, problem = self._cases, self._pool.problem
         # With -x the failure belongs to the result, although its chunk was cut off.
-        cases.publish_rest(
-            None if self._stop_reason == record.FAILURES else self._plan.corpus / BEYOND
-        )
+        is_x = self._stop_reason == record.FAILURES
+        cases.publish_rest(None if is_x else self._plan.corpus / BEYOND)
         for saved in self._not_found_again:
             self._report(FailureReported(self._plan, saved))
         failures = (*cases.saved, *self._not_found_again)
@@ -258,14 +255,13 @@ class Session:
         if reached > self._timeline.probes:
             self._last_new = now
         seconds = now - self._started
-        self._timeline.add(
-            Point(round(seconds, 1), totals.actions, reached, len(cases.by_identity))
-        )
+        found = [*cases.by_identity.values()]
+        self._timeline.add(Point(round(seconds, 1), totals.actions, reached, len(found)))
         self._report(
             Progress(
                 seconds=seconds,
                 totals=totals,
-                failures=sum(each.change == BROKE for each in cases.by_identity.values()),
+                failures=sum(each.change == BROKE for each in found),
                 reducing=reducing + len(cases.to_reduce),
                 tries=tries,
                 seconds_since_new=now - max(self._last_new, cases.last_new),

@@ -223,9 +223,8 @@ class Uploader:
     def wait(self, until: float) -> None:
         """Wait until all are uploaded, or until that time of the monotonic clock."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: not self._waiting, timeout=max(0.0, until - time.monotonic())
-            )
+            seconds = max(0.0, until - time.monotonic())
+            self._changed.wait_for(lambda: not self._waiting, timeout=seconds)
 
     def _work(self) -> None:
         pause_seconds = RETRY_SECONDS

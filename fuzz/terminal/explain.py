@@ -112,10 +112,8 @@ def _figures(seen: Observation) -> Iterator[str]:
 def _events(seen: Observation, contract: Contract) -> Iterator[str]:
     """The events in their order, or their numbers if the target does not report the order."""
     if seen.order:
-        runs = (
-            counted(len([*run]), EVENTS.get(event, event)) for event, run in groupby(seen.order)
-        )
-        yield " then ".join(runs)
+        runs = groupby(seen.order)
+        yield " then ".join(counted(len([*run]), EVENTS.get(each, each)) for each, run in runs)
     elif "order" not in contract.observes:
         if seen.samples:
             yield counted(seen.samples, EVENTS["s"])

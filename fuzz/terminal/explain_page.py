@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 
 from fuzz.failure import Failure
 from fuzz.mutator.objects import Age, ShadowObject
-from fuzz.mutator.shadow import Shadow
 from fuzz.plain import plain
 from fuzz.protocol.actions import SLOT_FIELDS, Free, ReadWeakref, RunFinalizers
 from fuzz.protocol.contract import KindLayout
@@ -104,17 +103,15 @@ class _Changes:
         # Reading a dead weak reference, or running the finalizer of its object, shows that all
         # references to that object are dead.
         if step.observation.minors or isinstance(action, ReadWeakref | RunFinalizers):
-            yield from self._aged(shadow)
+            # What nothing keeps is dropped.
+            live = shadow.living()
+            self._boxes = {obj: known for obj, known in self._boxes.items() if obj in live}
+            self._refs = {obj: refs for obj, refs in self._refs.items() if obj in live}
+            boxes = self._boxes.items()
+            yield from [obj for obj, (age, _) in boxes if obj.target or obj.age is not age]
         if not isinstance(action, Free):  # It moves the slots.
             slots = (getattr(action, field) for field in SLOT_FIELDS[type(action)])
             yield from (shadow.roots[slot] for slot in slots if slot in range(len(shadow.roots)))
-
-    def _aged(self, shadow: Shadow) -> list[ShadowObject]:
-        """The objects with a different age. Those that nothing keeps are dropped."""
-        live = shadow.living()
-        self._boxes = {obj: known for obj, known in self._boxes.items() if obj in live}
-        self._refs = {obj: refs for obj, refs in self._refs.items() if obj in live}
-        return [obj for obj, (age, _) in self._boxes.items() if obj.target or obj.age is not age]
 
     def _changed_boxes(self, touched: Iterable[ShadowObject]) -> Iterator[Page]:
         for obj in touched:
@@ -191,21 +188,17 @@ def _nursery(seen: Observation, failure: Failure | None) -> Page | None:
     if seen.tlab:
         start, *pointers = seen.tlab
         page = dict(zip(POINTERS, (*pointers, None), strict=True))
-        return {**page, "start": start, "expected": _expected_of_tlab(seen.tlab, failure)}
+        wrong = None
+        if failure and failure.field == "tlab" and failure.expected != str(None):
+            pairs = zip(POINTERS, json.loads(failure.expected)[1:], pointers, strict=False)
+            wrong = next(((name, right) for name, right, got in pairs if right != got), None)
+        return {**page, "start": start, "expected": wrong}
     if seen.free is None or seen.limit is None or not seen.top:
         return None
     expected = None
     if failure and failure.field in POINTERS and failure.expected.lstrip("-").isdecimal():
         expected = failure.field, int(failure.expected)
     return {pointer: getattr(seen, pointer) for pointer in POINTERS} | {"expected": expected}
-
-
-def _expected_of_tlab(tlab: list[int], failure: Failure | None) -> tuple[str, int] | None:
-    """Name and right value of the first wrong pointer."""
-    if not failure or failure.field != "tlab" or failure.expected == str(None):
-        return None
-    pairs = zip(POINTERS, json.loads(failure.expected)[1:], tlab[1:], strict=False)
-    return next(((name, right) for name, right, got in pairs if right != got), None)
 
 
 def _label(obj: ShadowObject) -> str:

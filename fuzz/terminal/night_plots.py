@@ -43,9 +43,8 @@ class Plot:
 
 def draw_plots(timing: Iterable[Timing]) -> Iterator[tuple[str, Markup]]:
     """Name and SVG of each plot."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fuzz", "terminal"), autoescape=True
-    )
+    loader = jinja2.PackageLoader("fuzz", "terminal")
+    environment = jinja2.Environment(loader=loader, autoescape=True)
     environment.filters["short"] = _short
     template = environment.get_template("night_plot.svg")
     for plot in plots_of(timing):
@@ -59,9 +58,7 @@ def plots_of(timing: Iterable[Timing]) -> Iterator[Plot]:
     seconds = max((history[-1][0] for history in histories), default=0.0)
     unit, size = unit_of(seconds)
     for column, name in enumerate(PLOTTED, 1):
-        lines = tuple(
-            tuple((point[0] / size, point[column]) for point in history) for history in histories
-        )
+        lines = tuple(tuple((it[0] / size, it[column]) for it in history) for history in histories)
         top = max((value for line in lines for _, value in line), default=0)
         yield Plot(name, unit, seconds / size or 1.0, MARGIN * max(1, top), lines)
 

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fuzz.failure import Failure
 from fuzz.failures.corpus import traces_in
 from fuzz.nights.failure_history import muted_traces
 from fuzz.problems import BadInputError
@@ -30,9 +29,7 @@ class Replays:
         self.unsure: list[Path] = []
         """The traces that passed, and may fail in another replay."""
 
-    def of(
-        self, places: Sequence[Path]
-    ) -> Iterator[tuple[Path, Failure | BadInputError | None, Sequence[str]]]:
+    def of(self, places: Sequence[Path]) -> Iterator[report.ReplayResult]:
         """Replay all traces; yields each with its result and the command that repeats it.
 
         A trace that cannot be replayed costs a line on standard error.

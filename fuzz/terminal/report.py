@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
@@ -71,10 +71,8 @@ def print_failure(
     config = "config", describe_configuration(failure.configuration)
     for label, text in (*describe_failure(failure), config):
         screen.print(f"  {label:<9} {text}", indent=12)
-    *others, last = [
-        f"{number:>5}  {describe_action(action)}"
-        for number, action in enumerate(failure.actions, 1)
-    ]
+    numbered = enumerate(failure.actions, 1)
+    *others, last = [f"{number:>5}  {describe_action(action)}" for number, action in numbered]
     hidden = 0 if replay is None else len(others[:-ACTIONS_SHOWN])
     if hidden:
         screen.print(f"      {counted(hidden, 'action')}, which only the file has")
@@ -125,11 +123,9 @@ def _title(number: int, saved: SavedFailure, origin: Origin) -> str:
     return title if saved.reproduced else f"{title} ({how_seen_once(saved.tries)})"
 
 
-def print_like(
-    screen: Screen, number: int, saved: SavedFailure, other: int, origin: Origin
-) -> None:
+def print_like(screen: Screen, number: int, saved: SavedFailure, like: int, origin: Origin) -> None:
     """A failure in one line: it has the likely cause of one that is shown in full."""
-    screen.print(f"{_title(number, saved, origin)}, like {other}: {saved.path}", "bold red")
+    screen.print(f"{_title(number, saved, origin)}, like {like}: {saved.path}", "bold red")
 
 
 def print_groups(screen: Screen, failures: Iterable[SavedFailure], origin: Origin) -> None:
@@ -208,16 +204,16 @@ def _details(saved: SavedFailure, path: Path, origin: Origin) -> Iterator[tuple[
     yield "found", found
     if not saved.reproduced and saved.tries:
         yield "perhaps", PERHAPS_EARLIER if origin.shares_processes else PERHAPS_BY_CHANCE
-    pages = [
-        f"`gcfuzz help findings/{page}`" for page in findings_like(origin.target, saved.failure)
-    ]
-    if pages:
+    findings = findings_like(origin.target, saved.failure)
+    if pages := [f"`gcfuzz help findings/{page}`" for page in findings]:
         yield "known", f"perhaps: see {' or '.join(pages)}"
 
 
-def print_replays(
-    screen: Screen, results: Iterable[tuple[Path, Failure | BadInputError | None, Sequence[str]]]
-) -> tuple[int, int]:
+ReplayResult: TypeAlias = tuple[Path, Failure | BadInputError | None, Sequence[str]]
+"""A trace, its failure or why it cannot be replayed, and the command that repeats the replay."""
+
+
+def print_replays(screen: Screen, results: Iterable[ReplayResult]) -> tuple[int, int]:
     """A line for each replayed trace, the failures in full, and totals.
 
     Returns how many failed, and how many could not be replayed. The caller reports these.

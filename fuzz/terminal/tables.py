@@ -126,7 +126,7 @@ def print_targets(console: Console) -> None:
     for name, contract in contracts.items():
         if name != REFERENCE:
             console.print()
-            _print_other_reference(console, name, contract, first)
+            _print_reference(console, name, contract, first)
     console.print()
     for each in _others():
         options = " ".join(f"--{option.name}" for option in each.options)
@@ -188,9 +188,7 @@ def _print_entry(console: Console, name: str, what: str) -> None:
     console.print(Text.assemble((name, "bold"), f": {what}"))
 
 
-def _print_other_reference(
-    console: Console, name: str, contract: Contract, first: Contract
-) -> None:
+def _print_reference(console: Console, name: str, contract: Contract, first: Contract) -> None:
     """Print a reference with another sampler, and the settings that it does not share."""
     own = [each for each in contract.settings if each not in first.settings]
     missing = [each.name for each in first.settings if each not in contract.settings]

@@ -73,9 +73,15 @@ class StateMachineTestCase(unittest.TestCase):
         """Fail with the report of what is found."""
         __tracebackhide__ = True
         factory = self.machine.make_target
-        _check_start(factory)
+        try:  # No trace can show that there is no contract.
+            contract_of(factory())
+        except BadInputError as problem:
+            lines = str(problem), *notes_of(problem)
+            raise AssertionError("\n".join(lines)) from None
         if self.session_seconds is None:
-            _try_saved(self.corpus_folder, factory)
+            for path in sorted(self.corpus_folder.glob("*.jsonl")):
+                with suppress(BadInputError):  # A trace that is illegal is of another target.
+                    SavedTrace(path).replay(factory)
             engine, failures = StatefulEngine.name, found_by(self.machine, self.settings)
         else:
             engine, failures = RandomEngine.name, _found_within(self.session_seconds, factory())
@@ -87,24 +93,6 @@ class StateMachineTestCase(unittest.TestCase):
             raise AssertionError(_reported(origin, failures))
 
     runTest.is_hypothesis_test = True  # type: ignore[attr-defined]
-
-
-def _check_start(factory: TargetFactory) -> None:
-    """Fail if there is no contract, because no trace can show that."""
-    __tracebackhide__ = True
-    try:
-        contract_of(factory())
-    except BadInputError as problem:
-        lines = str(problem), *notes_of(problem)
-        raise AssertionError("\n".join(lines)) from None
-
-
-def _try_saved(folder: Path, factory: TargetFactory) -> None:
-    """Fail with a saved trace. One that the contract does not allow belongs to another target."""
-    __tracebackhide__ = True
-    for path in sorted(folder.glob("*.jsonl")):
-        with suppress(BadInputError):
-            SavedTrace(path).replay(factory)
 
 
 def _found_within(seconds: float, target: Target) -> list[Failure]:

@@ -49,10 +49,8 @@ def write(stacks: Mapping[Site, DumpedStack], period_bytes: int, mapped_librarie
     check_at_least("period_bytes", period_bytes, 1)
     live = sum((stack.live for stack in stacks.values()), Totals())
     allocated = sum((stack.allocated for stack in stacks.values()), Totals())
-    lines = [
-        f"heap_v2/{period_bytes}",
-        *_lines(DumpedStack(live=live, allocated=allocated), period_bytes),
-    ]
+    head = DumpedStack(live=live, allocated=allocated)
+    lines = [f"heap_v2/{period_bytes}", *_lines(head, period_bytes)]
     for site, stack in stacks.items():
         if stack.live.objects or stack.allocated.objects:
             lines += [f"@ {_addresses(site)}", *_lines(stack, period_bytes)]

@@ -125,20 +125,16 @@ def cost_of(program: Program, repeat: int = 1) -> Cost:
     with headroom():
         events.stacks.run(program, heap)
     seconds = time.perf_counter() - began
-    sizes = events.bytes_by_size
+    sizes, sampling = events.bytes_by_size, heap.sampling
+    assert isinstance(sampling, Sampling)
+    since_sample_bytes = 0
+    if sampling.period_bytes:  # The program has not disabled sampling.
+        until_sample_bytes = sampling.sample_point - heap.nursery.nursery_free
+        since_sample_bytes = sampling.period_bytes - until_sample_bytes
     return Cost(
         seconds=repeat * seconds,
-        allocated_bytes=repeat * (sizes.total() + _bytes_since_sample(heap)),
+        allocated_bytes=repeat * (sizes.total() + since_sample_bytes),
         collections=repeat * events.collections,
         bytes_by_size={size: repeat * total for size, total in sizes.items()},
         new_stack_bytes=events.new_stack_bytes,
     )
-
-
-def _bytes_since_sample(heap: Heap) -> int:
-    """The bytes allocated since the last sample; 0 if the program has disabled sampling."""
-    assert isinstance(heap.sampling, Sampling)
-    if not heap.sampling.period_bytes:
-        return 0
-    until_sample_bytes = heap.sampling.sample_point - heap.nursery.nursery_free
-    return heap.sampling.period_bytes - until_sample_bytes

@@ -75,9 +75,8 @@ def estimates(
     Raises ValueError for a confidence outside 0 to 1.
     """
     check_open_unit("confidence", confidence)
-    period_bytes = max(
-        (each.period_bytes for each in profile.samples), default=profile.header.period_bytes
-    )
+    periods = (each.period_bytes for each in profile.samples)
+    period_bytes = max(periods, default=profile.header.period_bytes)
     sums = Counter(dict.fromkeys(keys, 0))
     variances: defaultdict[K, float] = defaultdict(float)
     for of, sample in keyed:
@@ -85,15 +84,11 @@ def estimates(
         missed = 1 - chance_per_byte(sample.counted_bytes, sample.period_bytes)
         variances[of] += sample.weight_bytes**2 * missed
     deviations = NormalDist().inv_cdf((1 + confidence) / 2)
-    return {
-        of: Estimate(
-            total,
-            _bounds(total, variances[of], period_bytes, deviations)
-            if profile.header.is_random
-            else None,
-        )
-        for of, total in sums.most_common()
-    }
+    found = {}
+    for of, total in sums.most_common():
+        bounds = _bounds(total, variances[of], period_bytes, deviations)
+        found[of] = Estimate(total, bounds if profile.header.is_random else None)
+    return found
 
 
 def peak_estimate(profile: Profile) -> Estimate:

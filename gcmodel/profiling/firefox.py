@@ -124,6 +124,9 @@ def _ended_ms(profile: Profile) -> float:
 def _recording_entries(profile: Profile) -> list[Json]:
     header = profile.header
     bounds = estimates(profile, (((), each) for each in profile.samples), keys=[()])[()].bounds
+    range_of_total = "no bounds: the distances are equal"
+    if bounds:
+        range_of_total = f"{bounds.low_bytes:,} to {bounds.high_bytes:,} bytes"
     entries: list[tuple[str, str, object]] = [
         ("Program", "string", header.program),
         ("Sampling period", "bytes", header.period_bytes),
@@ -131,13 +134,7 @@ def _recording_entries(profile: Profile) -> list[Json]:
         ("Sampled objects", "integer", len(profile.samples)),
         ("Samples", "integer", profile.hits),
         ("Estimated allocated bytes", "bytes", profile.weight_bytes),
-        (
-            f"With {CONFIDENCE:.0%} confidence",
-            "string",
-            f"{bounds.low_bytes:,} to {bounds.high_bytes:,} bytes"
-            if bounds
-            else "no bounds: the distances are equal",
-        ),
+        (f"With {CONFIDENCE:.0%} confidence", "string", range_of_total),
         ("Nursery", "bytes", header.nursery_bytes),
         ("Python", "string", header.python),
         ("Complete", "string", "yes" if profile.is_complete else "no"),
@@ -161,31 +158,26 @@ def _markers(marks: list[Mark], strings: Numbers[str]) -> Json:
 
 
 def _collections(profile: Profile) -> list[Mark]:
-    marks: list[Mark] = [
-        *((each, "minor collection", _minor_data(each)) for each in profile.minor_collections),
-        *((each, "major collection", _major_data(each)) for each in profile.phases),
-    ]
+    marks: list[Mark] = []
+    for collection in profile.minor_collections:
+        data: Json = {
+            "type": look.MINOR_MARKER,
+            "colour": look.MINOR_COLOUR,
+            "memoryUsed": collection.memory_used_bytes,
+            "arenas": collection.arena_bytes,
+            "resident": collection.resident_bytes,
+        }
+        marks.append((collection, "minor collection", data))
+    for phase in profile.phases:
+        data = {
+            "type": look.MAJOR_MARKER,
+            "colour": look.PHASE_COLOURS[phase.name],
+            "phase": phase.name,
+            "steps": phase.steps,
+            "collecting": _ms(phase.collecting_us),
+        }
+        marks.append((phase, "major collection", data))
     return sorted(marks, key=lambda mark: mark[0].began_us)
-
-
-def _minor_data(collection: CollectionMark) -> Json:
-    return {
-        "type": look.MINOR_MARKER,
-        "colour": look.MINOR_COLOUR,
-        "memoryUsed": collection.memory_used_bytes,
-        "arenas": collection.arena_bytes,
-        "resident": collection.resident_bytes,
-    }
-
-
-def _major_data(phase: Phase) -> Json:
-    return {
-        "type": look.MAJOR_MARKER,
-        "colour": look.PHASE_COLOURS[phase.name],
-        "phase": phase.name,
-        "steps": phase.steps,
-        "collecting": _ms(phase.collecting_us),
-    }
 
 
 # Threads.
@@ -296,12 +288,18 @@ def _counter(profile: Profile, number: int) -> Json:
 
 def _shared(profile: Profile, tops: list[tuple[int, Kind]], strings: Numbers[str]) -> Json:
     kinds: Numbers[Kind] = Numbers()
-    stack_table = _stack_table(profile, tops, kinds)
+    stacks = profile.stacks
+    # The kinds get their numbers here, and follow the frames of the program.
+    frames_of_kinds = [len(profile.frames) + kinds[kind] for _, kind in tops]
     functions: Numbers[Function] = Numbers()
     frame_table = _frame_table(profile, kinds, functions)
     files: Numbers[str] = Numbers()
     return {
-        "stackTable": stack_table,
+        "stackTable": _table(
+            len(stacks) + len(tops),
+            frame=[each.frame for each in stacks] + frames_of_kinds,
+            prefix=[each.caller for each in stacks] + [stack for stack, _ in tops],
+        ),
         "frameTable": frame_table,
         "funcTable": _func_table(functions, files, strings),
         "resourceTable": _table(
@@ -318,16 +316,6 @@ def _shared(profile: Profile, tops: list[tuple[int, Kind]], strings: Numbers[str
         ),
         "stringArray": list(strings),
     }
-
-
-def _stack_table(profile: Profile, tops: list[tuple[int, Kind]], kinds: Numbers[Kind]) -> Json:
-    frames = [each.frame for each in profile.stacks]
-    callers = [each.caller for each in profile.stacks]
-    return _table(
-        len(frames) + len(tops),
-        frame=frames + [len(profile.frames) + kinds[kind] for _, kind in tops],
-        prefix=callers + [stack for stack, _ in tops],
-    )
 
 
 def _frame_table(profile: Profile, kinds: Numbers[Kind], functions: Numbers[Function]) -> Json:

@@ -247,7 +247,13 @@ class _Reading:
                 profile.frames.append(Frame(function, file, first_line, line_number))
             case ["end", int(at), int(hits), int(weight)]:
                 self._at(at)
-                self._end(hits, weight)
+                found = profile.hits, self._hit_bytes
+                if found != (hits, weight):
+                    raise ValueError(
+                        f"the end has {hits} hits of {weight} bytes, and the samples have "
+                        f"{found[0]} of {found[1]}"
+                    )
+                profile.is_complete = True
             case _:
                 raise ValueError(f"not a line of a recording: {json.dumps(fields)[:60]}")
 
@@ -269,20 +275,14 @@ class _Reading:
         self._hit_bytes += sample.hits * sample.period_bytes
         sample.collections_before = len(self.profile.minor_collections)
         if self.profile.header.is_random:
-            sample.weight_bytes = self._weight_bytes(sample)
+            # Rounding each weight by itself would distort a sum of many equal ones. So it is
+            # rounded up as often as its fraction requires, in a sequence that no loop falls in step
+            # with: multiples of the golden ratio.
+            chance = chance_per_byte(sample.counted_bytes, sample.period_bytes)
+            self._rounding = (self._rounding + GOLDEN_RATIO) % 1
+            sample.weight_bytes = int(sample.counted_bytes / chance + self._rounding)
         self.profile.samples.append(sample)
         self._pending.append(sample)
-
-    def _weight_bytes(self, sample: ProfileSample) -> int:
-        """The sample's size divided by its chance of being sampled, in whole bytes.
-
-        Rounding each weight by itself would distort a sum of many equal ones. So it is rounded up
-        as often as its fraction requires, in a sequence that no loop falls in step with: multiples
-        of the golden ratio.
-        """
-        chance = chance_per_byte(sample.counted_bytes, sample.period_bytes)
-        self._rounding = (self._rounding + GOLDEN_RATIO) % 1
-        return int(sample.counted_bytes / chance + self._rounding)
 
     def _report(self, at_us: int, entries: list[int]) -> None:
         if sum(sample.hits for sample in self._pending) != len(entries):
@@ -318,12 +318,3 @@ class _Reading:
         step = Phase(phase.name.lower(), began_us, ended_us, steps, collecting_us)
         self.profile.phases.append(step)
         self._is_in_phase = after is phase
-
-    def _end(self, hits: int, hit_bytes: int) -> None:
-        found = self.profile.hits, self._hit_bytes
-        if found != (hits, hit_bytes):
-            raise ValueError(
-                f"the end has {hits} hits of {hit_bytes} bytes, and the samples have "
-                f"{found[0]} of {found[1]}"
-            )
-        self.profile.is_complete = True

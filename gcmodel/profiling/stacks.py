@@ -108,17 +108,14 @@ class PythonStacks:
         is_whole = not frame or frame.f_code is _BEGINNING
         number = self._root if is_whole else self._table.number(self._root, LEFT_OUT)
         for each in reversed(frames):
-            key = number, id(each.f_code), each.f_lasti
-            known = self._known.get(key)
-            number = self._learn(key, each) if known is None else known
-        return number
-
-    def _learn(self, key: tuple[int, int, int], frame: FrameType) -> int:
-        code = frame.f_code
-        self._codes[id(code)] = code
-        line = frame.f_lineno or code.co_firstlineno
-        place = Frame(code.co_qualname, code.co_filename, code.co_firstlineno, line)
-        number = self._known[key] = self._table.number(key[0], place)
+            code = each.f_code
+            key = number, id(code), each.f_lasti
+            if key not in self._known:
+                self._codes[id(code)] = code
+                line = each.f_lineno or code.co_firstlineno
+                place = Frame(code.co_qualname, code.co_filename, code.co_firstlineno, line)
+                self._known[key] = self._table.number(number, place)
+            number = self._known[key]
         return number
 
 

@@ -48,9 +48,7 @@ def write_heap_dump(profile: Profile, path: Path) -> None:
         allocated[site] += stands_for(sample)
         if sample.died_at_us is None:
             live[site] += stands_for(sample)
-    stacks = {
-        site: DumpedStack(live=live[site], allocated=totals) for site, totals in allocated.items()
-    }
+    stacks = {site: DumpedStack(live=live[site], allocated=of) for site, of in allocated.items()}
     path.write_text(write_with_names(stacks, UNBIASED_PERIOD_BYTES), encoding="utf-8")
 
 

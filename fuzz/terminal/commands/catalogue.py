@@ -97,11 +97,9 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
         raise BadInputError("--trace and --json are two output formats; give one of them")
     chosen = bugs or tuple(KNOWN_BUGS)
     if not as_json:
-        bugs_and_seeds = f"{counted(len(chosen), 'bug')}, {counted(seeds, 'seed')} each"
+        what = f"{counted(len(chosen), 'bug')}, {counted(seeds, 'seed')} each"
         hunts = counted(len(chosen) * seeds, "hunt")
-        Screen().print(
-            f"{bugs_and_seeds}: {hunts}, each of {ACTIONS_MAX[engine]:,} actions at most"
-        )
+        Screen().print(f"{what}: {hunts}, each of {ACTIONS_MAX[engine]:,} actions at most")
     with tables.counting("hunts", len(chosen) * seeds) as progress:
         records = list(hunt_all(chosen, engine, seeds, workers, progress))
     if as_json:

@@ -43,6 +43,7 @@ SEED_BYTES = 4
 DEFAULT_SECONDS = 30.0
 HELP_REDUCE_TIME = "Time to reduce all failures together: 30s.  [default: half of --time]"
 CHUNK_ACTIONS_MAX = 1_000_000
+COUNT = click.IntRange(min=1)
 
 
 @cli.command()
@@ -78,11 +79,7 @@ CHUNK_ACTIONS_MAX = 1_000_000
 )
 @duration_option("--time", "seconds", help="Budget: 30s, 10m, 2h. [default: 30s]")
 @duration_option("--reduce-time", "reduce_seconds", help=HELP_REDUCE_TIME)
-@click.option(
-    "--actions",
-    type=click.IntRange(min=1),
-    help="Budget in actions. The result is then reproducible.",
-)
+@click.option("--actions", type=COUNT, help="Budget in actions. The result is then reproducible.")
 @click.option(
     "--chunks",
     metavar="FROM:TO",
@@ -116,7 +113,7 @@ CHUNK_ACTIONS_MAX = 1_000_000
 @click.option(
     "--max-failures",
     "failures_max",
-    type=click.IntRange(min=1),
+    type=COUNT,
     help="Stop after this many failures that reproduce.",
 )
 @click.option(
