@@ -283,13 +283,9 @@ def _difference(failure: Failure, change: str, before: str = "") -> Failure:
 
 def _observable(before: Run, after: Run) -> Iterator[Failure]:
     """The first difference in each field that both observe and that chance does not decide."""
-    contracts = before.contract, after.contract
+    observed = {*before.contract.observes} & {*after.contract.observes}
     ignored = {*_by_chance(before, after), *before.excluded, *after.excluded}
-    fields = [
-        each
-        for each in COMPARED
-        if all(each in contract.observes for contract in contracts) and each not in ignored
-    ]
+    fields = [each for each in COMPARED if each in observed - ignored]
     answers = zip(before.answers, after.answers, strict=False)
     for number, (then, now) in enumerate(answers, 1):
         if then == now:

@@ -97,15 +97,8 @@ class SavedFailure:
         It reproduced, without earlier traces, was saved, and was found first; of one chunk it is
         the shortest.
         """
-        return (
-            not self.reproduced,
-            self.needs_earlier,
-            not self.is_saved,
-            self.chunk,
-            self.length,
-            str(self.path),
-            self.failure.message,
-        )
+        unsure = not self.reproduced, self.needs_earlier, not self.is_saved
+        return *unsure, self.chunk, self.length, str(self.path), self.failure.message
 
     def without_trace(self, corpus: Path) -> SavedFailure:
         """The failure for a record of that corpus."""
@@ -304,19 +297,14 @@ def trace_of(origin: Origin, saved: SavedFailure, kills: tuple[str, ...] = ()) -
     `kills` are the planted bugs that make it fail on their own.
     """
     failure = saved.failure
+    reduced_from = saved.reduced_from if saved.reproduced else None
+    how = origin.engine, reduced_from, failure.started_with, origin.hypothesis
     header = Header(
         VERSION,
         origin.target,
         failure.configuration,
         seed=origin.seed,
-        found=Found(
-            failure.oracle,
-            failure.message,
-            origin.engine,
-            saved.reduced_from if saved.reproduced else None,
-            failure.started_with,
-            origin.hypothesis,
-        ),
+        found=Found(failure.oracle, failure.message, *how),
         kills=kills,
         fresh_process=saved.fresh_process,
         memory_bytes=origin.options.memory_bytes if failure.direction == MEMORY else None,

@@ -47,7 +47,7 @@ ATTEMPTS_MAX = 20_000
 STEPS_MAX = 500_000
 """Actions that are performed for one failure. A budget of seconds would not be reproducible."""
 IDLE_ATTEMPTS_MAX, IDLE_STEPS_MAX = ATTEMPTS_MAX // 10, STEPS_MAX // 4
-"""A phase ends after this many candidates or actions in a row that made nothing smaller.
+"""A search ends after this many candidates or actions in a row that made nothing smaller.
 
 Before, a reduction that removed nothing took a session's whole overtime: 60 s became 121 s."""
 START_STEPS, HANG_STEPS = 2_500, 50_000
@@ -108,7 +108,7 @@ class Reducer:
         self._report = report
         self._steps_left = STEPS_MAX
         self._helped_at = 0, STEPS_MAX
-        """The attempts, and the steps left, when a candidate last helped or a phase began."""
+        """The attempts, and the steps left, when a candidate last helped or a search began."""
         self._start_steps = START_STEPS if self._target.starts_afresh else 0
         self._tried: set[tuple[object, ...]] = set()
         self._promised: tuple[dict[str, int], Contract] | None = None
@@ -136,10 +136,10 @@ class Reducer:
             if (setting.range.minimum, setting.range.maximum) == (0, 1):
                 self._while_it_helps(functools.partial(self._flip, setting))
 
-    def _while_it_helps(self, phase: Callable[[], None]) -> None:
+    def _while_it_helps(self, search: Callable[[], None]) -> None:
         self._helped_at = self.attempts, self._steps_left
         with suppress(NothingHelpsError):
-            phase()
+            search()
 
     @property
     def _is_used_up(self) -> bool:

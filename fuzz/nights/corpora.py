@@ -10,6 +10,7 @@ import glob
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,6 +24,15 @@ OTHERS = "of-"
 """Begins the name of a folder with the traces of another program."""
 OTHERS_MAX = 80
 """Characters of that name after OTHERS."""
+
+
+@contextmanager
+def noting(left_out: list[str]) -> Iterator[None]:
+    """Bad input in the block costs a line in `left_out`, and not all that was read."""
+    try:
+        yield
+    except BadInputError as problem:
+        left_out.append(str(problem))
 
 
 def find_trace(corpora: Iterable[Path], name: Path) -> tuple[Path, Trace] | None:

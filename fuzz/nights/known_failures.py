@@ -52,5 +52,4 @@ class KnownFailures:
     def _why(self, life: Life) -> str:
         if life.ids & self._ids:
             return "known"
-        mute = life.mute(self._today)
-        return "" if mute is None else str(mute)
+        return str(life.mute(self._today) or "")

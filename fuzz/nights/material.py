@@ -13,37 +13,14 @@ import attrs
 
 from fuzz.failures.corpus import SavedFailure
 from fuzz.files import read_bytes
-from fuzz.nights.corpora import find_trace
+from fuzz.nights.corpora import find_trace, noting
 from fuzz.nights.merge import NO_TRACE
 from fuzz.problems import BadInputError
 from fuzz.protocol import lines as wire
 from fuzz.protocol.trace import Trace
 from fuzz.sessions import record as records
+from fuzz.sessions.hunt import HuntedBugs
 from fuzz.sessions.record import SessionRecord
-
-
-@attrs.frozen
-class HuntedBug:
-    """A known bug, and how it was found: a row of the kill matrix."""
-
-    id: str
-    seen_in: str
-    found: bool
-    oracle: str | None
-    oracles: tuple[str, ...]
-    actions_median: float | None
-    actions_worst: int | None
-    reduced: int | None
-    shortest: int
-
-
-@attrs.frozen
-class HuntedBugs:
-    """The output of `gcfuzz bugs --json`."""
-
-    engine: str
-    seeds: int
-    bugs: tuple[HuntedBug, ...]
 
 
 @attrs.define
@@ -67,10 +44,8 @@ class Material:
             return None
         if saved.path not in self._traces:
             self._traces[saved.path] = None
-            try:
+            with noting(self.left_out):
                 self._traces[saved.path] = find_trace(self.corpora, saved.path)
-            except BadInputError as problem:
-                self.left_out.append(str(problem))
         return self._traces[saved.path]
 
     def rank(self, saved: SavedFailure) -> int:
@@ -87,10 +62,8 @@ def read_material(places: Iterable[Path]) -> Material:
     material = Material()
     for place in sorted(set(places)):
         for path in _records_in(place) if place.is_dir() else [place]:
-            try:
+            with noting(material.left_out):
                 _take(material, path)
-            except BadInputError as problem:
-                material.left_out.append(str(problem))
         material.corpora += [place] if place.is_dir() else [place.parent, place.parent.parent]
         material.folders += [place] if place.is_dir() else []
     if not material.records:

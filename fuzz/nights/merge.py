@@ -25,6 +25,7 @@ from fuzz.failures.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX, SavedFailure
 from fuzz.files import read_bytes, writing
 from fuzz.former_names import oracle_named, target_named
 from fuzz.nights import failure_history
+from fuzz.nights.corpora import noting
 from fuzz.nights.failure_history import FailureHistory
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
@@ -118,7 +119,7 @@ def _traces_in(folders: Iterable[Path], left_out: list[str]) -> dict[tuple[Path,
         for path in _files_in(folder, SUFFIX, left_out):
             if PARTIAL in path.suffixes:
                 continue
-            try:
+            with noting(left_out):
                 content = read_bytes(path)
                 trace = traces.decoded(content, str(path))
                 complaint = path.with_suffix(COMPLAINT_SUFFIX)
@@ -132,8 +133,6 @@ def _traces_in(folders: Iterable[Path], left_out: list[str]) -> dict[tuple[Path,
                     last_action=NAMES[type(trace.actions[-1])] if trace.actions else "",
                     length=len(trace.actions),
                 )
-            except BadInputError as problem:
-                left_out.append(str(problem))
     return found
 
 
@@ -196,11 +195,8 @@ def _records_in(folders: Iterable[Path], left_out: list[str]) -> dict[PlanKey, l
     found: dict[PlanKey, list[_Found]] = defaultdict(list)
     for folder in folders:
         for path in _files_in(folder / record.FOLDER, ".json", left_out):
-            try:
+            with noting(left_out):
                 each = record.read(path)
-            except BadInputError as problem:
-                left_out.append(str(problem))
-            else:
                 found[each.plan].append(_Found(folder, path, each))
     return found
 
@@ -208,10 +204,8 @@ def _records_in(folders: Iterable[Path], left_out: list[str]) -> dict[PlanKey, l
 def _histories_in(folders: Iterable[Path], left_out: list[str]) -> Iterator[FailureHistory]:
     for folder in folders:
         for path in _files_in(folder, failure_history.NAME, left_out):
-            try:
+            with noting(left_out):
                 yield failure_history.read(path)
-            except BadInputError as problem:
-                left_out.append(str(problem))
 
 
 def _files_in(folder: Path, suffix: str, left_out: list[str]) -> Iterator[Path]:

@@ -12,6 +12,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -41,13 +42,14 @@ from fuzz.nights.failure_history import (
     text_of,
 )
 from fuzz.nights.failure_states import state_after
-from fuzz.nights.material import HuntedBugs, Material
+from fuzz.nights.material import Material
 from fuzz.nights.merge import merged_records
 from fuzz.protocol import lines as wire
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES
 from fuzz.protocol.trace import Trace
 from fuzz.sessions import record as records
+from fuzz.sessions.hunt import HuntedBugs
 from fuzz.sessions.plan import PlanKey
 from fuzz.sessions.record import SessionRecord, Timing
 
@@ -391,11 +393,8 @@ def sum_up(
     by_plan: dict[PlanKey, list[SessionRecord]] = {}
     for session in material.records.values():
         by_plan.setdefault(session.plan, []).append(session)
-    sessions = tuple(
-        each
-        for plan in sorted(by_plan, key=str)
-        for each in merged_records(by_plan[plan], material.rank)
-    )
+    merged = (merged_records(by_plan[plan], material.rank) for plan in sorted(by_plan, key=str))
+    sessions = tuple(chain.from_iterable(merged))
     runs = [_run_of(session) for session in sessions]
     history = history.before({run.id for run in runs})
     earlier = {run.id for night in history.nights for run in night.sessions}

@@ -46,9 +46,8 @@ def make_profile(
         with keeping(path):
             profile = _read(path, console)
             profile_report.print_profile(console, profile, profile_before)
-            profile_report.print_costs(
-                console, profile, cost, path.stat().st_size, is_whole=is_whole
-            )
+            size_bytes = path.stat().st_size
+            profile_report.print_costs(console, profile, cost, size_bytes, is_whole=is_whole)
             _export(profile, outputs, console)
     return is_whole
 

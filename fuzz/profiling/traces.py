@@ -86,12 +86,10 @@ class TraceSource:
     def record(self, writer: RecordingWriter, listener: Listener) -> None:
         table, rule = StackTable(writer.line), ""
         root = table.number(None, Frame(self.name, "", 0, 0))
-
-        def of_allocation() -> int:
-            """The stack: the kind of the action, below the trace."""
-            return table.number(root, Frame(rule, "", 0, 0))
-
-        recorder = HeardRecorder(writer, of_allocation, listener)
+        # The stack of an allocation is the kind of the action, below the trace.
+        recorder = HeardRecorder(
+            writer, lambda: table.number(root, Frame(rule, "", 0, 0)), listener
+        )
         # The second runs of some oracles are not recorded.
         makers: Iterator[MakeHeap] = chain([partial(followed_heap, recorder)], repeat(Heap))
 

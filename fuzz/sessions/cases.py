@@ -178,13 +178,9 @@ class Cases:
     def _is_superfluous(self, found: SavedFailure) -> bool:
         """Whether earlier chunks have all failures of its case that may be needed."""
         identity = found.failure.identity
-        earlier = sum(
-            each.failure.identity == identity
-            for index, state in self._chunks.items()
-            for each in state.found[state.decided :]
-            if index < found.chunk
-        )
-        return earlier > self._tries(found)
+        states = (state for index, state in self._chunks.items() if index < found.chunk)
+        earlier = (each for state in states for each in state.found[state.decided :])
+        return sum(each.failure.identity == identity for each in earlier) > self._tries(found)
 
     def _limit_chunks(self, found: SavedFailure) -> None:
         """With -x, drop chunks that cannot have the first failure any more.

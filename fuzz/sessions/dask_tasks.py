@@ -81,9 +81,8 @@ class TaskProcess:
                 raise EOFError(f"silent for {SILENCE_SECONDS:.0f} s")
             message = self._connection.recv()
             is_progress = isinstance(message, SessionTotals | worker.Candidates)
-            if isinstance(
-                message, worker.Searched | worker.Reduced | worker.CanaryResult | Exception
-            ):
+            last = worker.Searched | worker.Reduced | worker.CanaryResult | Exception
+            if isinstance(message, last):
                 return [*answers, message]
             if not is_progress or time.monotonic() > reported_at + PROGRESS_SECONDS:
                 report(len(answers), message)

@@ -21,7 +21,7 @@ from fuzz.failures.reduce import reduce_failure
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.protocol.actions import ACTIONS
-from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
+from fuzz.protocol.contract import Contract, problem_of_configuration
 from fuzz.protocol.observation import HANG, Observation
 from fuzz.protocol.target import Target, contract_of
 from fuzz.run import Run, rerun
@@ -132,20 +132,15 @@ def _traces(handshake: Handshake) -> Iterator[tuple[Mapping[str, int], list[Rule
             yield {}, [*first, *allocations, *helpers, rule], f"{rule.name}/{attempt}"
     for attempt in range(TRIES_MAX):
         yield {}, [*switch, *allocations, *allocations], f"allocations/{attempt}"
-    for configuration in _configurations(handshake.contract.settings):
-        handshake.values += 1
-        yield configuration, [*switch, *allocations, *rules[:1]], str(configuration)
-
-
-def _configurations(settings: tuple[Setting, ...]) -> Iterator[dict[str, int]]:
-    """Each setting at its bounds, or with each of its values; the others have their defaults."""
-    for setting in settings:
+    settings = handshake.contract.settings
+    for setting in settings:  # The others have their defaults.
         legal = setting.range
         bounds = legal.nearest(legal.minimum), legal.nearest(legal.maximum)
         for value in dict.fromkeys(setting.choices or bounds):
             configuration = {setting.name: value}
             if problem_of_configuration(configuration, settings) is None:
-                yield configuration
+                handshake.values += 1
+                yield configuration, [*switch, *allocations, *rules[:1]], str(configuration)
 
 
 def _try(

@@ -42,37 +42,50 @@ class Hunt:
 
 
 @attrs.frozen
-class Record:
-    """A bug and all its hunts. `reduced` is the reduced failure of the first seed that had one."""
+class HuntedBug:
+    """A known bug, and how it was found: a row of the kill matrix."""
 
-    bug: KnownBug
-    hunts: tuple[Hunt, ...]
-    reduced: Failure | None
+    id: str
+    seen_in: str
+    found: bool
+    """Whether every seed found it."""
+    oracle: str | None
+    oracles: tuple[str, ...]
+    """The oracles that caught it, the most frequent one, `oracle`, first."""
+    actions_median: float | None
+    """Actions until it was found, of the seeds that found it."""
+    actions_worst: int | None
+    """The most of these; None if a seed did not find it."""
+    reduced: int | None
+    shortest: int
 
-    @property
-    def found(self) -> bool:
-        """Whether every seed found the bug."""
-        return all(hunt.actions is not None for hunt in self.hunts)
 
-    @property
-    def oracles(self) -> tuple[str, ...]:
-        """The oracles that caught it, the most frequent one first."""
-        caught = Counter(hunt.failure.oracle for hunt in self.hunts if hunt.failure)
-        return tuple(oracle for oracle, _ in caught.most_common())
+@attrs.frozen
+class HuntedBugs:
+    """The output of `gcfuzz bugs --json`."""
 
-    @property
-    def actions_median(self) -> float | None:
-        """The median number of actions until it was found."""
-        actions = self._actions()
-        return statistics.median(actions) if actions else None
+    engine: str
+    seeds: int
+    bugs: tuple[HuntedBug, ...]
 
-    @property
-    def actions_worst(self) -> int | None:
-        """The largest number of actions; None if one seed did not find it."""
-        return max(self._actions()) if self.found else None
 
-    def _actions(self) -> list[int]:
-        return [hunt.actions for hunt in self.hunts if hunt.actions is not None]
+def summed_up(bug: KnownBug, hunts: Sequence[Hunt], reduced: Failure | None) -> HuntedBug:
+    """The row of a bug. `reduced` is the reduced failure of the first seed that had one."""
+    actions = [hunt.actions for hunt in hunts if hunt.actions is not None]
+    caught = Counter(hunt.failure.oracle for hunt in hunts if hunt.failure)
+    oracles = tuple(oracle for oracle, _ in caught.most_common())
+    found = len(actions) == len(hunts)
+    return HuntedBug(
+        id=bug.id,
+        seen_in=bug.seen_in,
+        found=found,
+        oracle=oracles[0] if oracles else None,
+        oracles=oracles,
+        actions_median=statistics.median(actions) if actions else None,
+        actions_worst=max(actions) if found else None,
+        reduced=len(reduced.actions) if reduced else None,
+        shortest=bug.shortest,
+    )
 
 
 def hunt(bug: str, engine_name: str, seed: int) -> Hunt:
@@ -88,10 +101,10 @@ def hunt(bug: str, engine_name: str, seed: int) -> Hunt:
 
 def hunt_all(
     bugs: Sequence[str], engine: str, seeds: int, workers: int, progress: Callable[[], None]
-) -> Iterator[Record]:
-    """Hunt each bug with the seeds from 1 to `seeds`; `progress` is called after each hunt.
+) -> Iterator[tuple[HuntedBug, Failure | None]]:
+    """Hunt each bug with the seeds from 1 to `seeds`; yields its row and its reduced failure.
 
-    Raises HarnessError if a worker process dies.
+    `progress` is called after each hunt. Raises HarnessError if a worker process dies.
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=prepare_worker) as pool:
@@ -107,4 +120,4 @@ def hunt_all(
             failure = next((each.failure for each in hunts if each.failure), None)
             target = make_target(KNOWN_BUGS[bug].target)
             reduced = reduce_failure(target, failure) if failure else None
-            yield Record(KNOWN_BUGS[bug], hunts, reduced)
+            yield summed_up(KNOWN_BUGS[bug], hunts, reduced), reduced

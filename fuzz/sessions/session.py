@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+import attrs
+
 from fuzz.failure import BROKE
 from fuzz.failures import corpus
 from fuzz.failures.corpus import RERUN_SECONDS_MAX, SavedFailure
@@ -320,14 +322,14 @@ class Session:
         record.save(session, path)
 
 
+@attrs.define
 class Timeline:
     """At most HISTORY_MAX points: when there are more, every other one is dropped."""
 
-    def __init__(self) -> None:
-        self.points: list[Point] = []
-        self.probes = 0
-        """The most probes that were reached."""
-        self._step_seconds = 0.1
+    points: list[Point] = attrs.Factory(list)
+    probes: int = 0
+    """The most probes that were reached."""
+    _step_seconds: float = 0.1
 
     def add(self, point: Point) -> None:
         """Add a point, unless the last one is not old enough."""

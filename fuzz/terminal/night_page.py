@@ -9,9 +9,8 @@ the three can be moved together, and no network is needed.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,7 @@ from fuzz.nights.night import COUNTED, Night, NightCause, NightFailure, reached_
 from fuzz.plain import LINE_MAX, counted, is_url, path_argument, plain, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
-from fuzz.protocol.trace import Trace
-from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord, Timing
+from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord
 from fuzz.terminal.explain_page import render
 from fuzz.terminal.night_build import NightBuild
 from fuzz.terminal.night_plots import draw_plots, look_of, unit_of
@@ -67,8 +65,16 @@ def _cause(
         return shown
     path, trace = found
     arguments = first.known.options if build is None else build.arguments_for(first.known)
-    shown |= _actions(trace, str(traced[first.life.id]), arguments)
-    shown["log"] = _copied_log(path, folder)
+    href = str(traced[first.life.id])
+    left_out = max(0, len(trace.actions) - ACTIONS_MAX)
+    shown |= {
+        "trace": href,
+        "command": shell_words(["gcfuzz", "replay", path_argument(Path(href)), *arguments]),
+        "actions": [describe_action(action) for action in trace.actions[left_out:]],
+        "first": left_out + 1,
+        "left_out": counted(left_out, "action") if left_out else "",
+        "log": _copied_log(path, folder),
+    }
     shown["notes"] += [f"planted: {bug}" for bug in trace.header.kills]
     if build is None:
         return shown
@@ -80,18 +86,6 @@ def _cause(
     page_path = (folder / path.name).with_suffix(".html")
     write_text(page_path, render(page))
     return shown | {"page": f"{folder.name}/{page_path.name}"}
-
-
-def _actions(trace: Trace, href: str, arguments: Iterable[str]) -> dict[str, Any]:
-    """The last actions of a trace, and the command that replays it."""
-    left_out = max(0, len(trace.actions) - ACTIONS_MAX)
-    return {
-        "trace": href,
-        "command": shell_words(["gcfuzz", "replay", path_argument(Path(href)), *arguments]),
-        "actions": [describe_action(action) for action in trace.actions[left_out:]],
-        "first": left_out + 1,
-        "left_out": counted(left_out, "action") if left_out else "",
-    }
 
 
 def _copied(each: NightFailure, material: Material, folder: Path) -> str | None:
@@ -134,7 +128,8 @@ def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -
         probes=sorted(night.probes().items()),
         reached=reached_in(night.probes()),
         lost=[*_lost(night)],
-        sessions=[*_sessions(night)],
+        ended_well={TIME, ACTIONS, FAILURES},
+        look_of=look_of,
         data=f"{name}.json",
     )
 
@@ -175,13 +170,3 @@ def _name_of(session: SessionRecord) -> str:
     plan = session.plan
     target = " ".join(filter(None, [target_name(plan), shell_words(plan.options)]))
     return f"{target}, {plan.engine} engine, seed {plan.seed}"
-
-
-def _sessions(
-    night: Night,
-) -> Iterator[tuple[SessionRecord, bool, list[tuple[Timing, tuple[str, str]]]]]:
-    """The sessions of each plan, whether each ended well, and the look of its lines."""
-    looks = map(look_of, count())
-    for session in night.sessions:
-        is_well = session.stop_reason in {TIME, ACTIONS, FAILURES}
-        yield session, is_well, [*zip(session.timing, looks, strict=False)]

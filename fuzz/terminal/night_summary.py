@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
+import jinja2
+
 from fuzz.nights.failure_history import FIXED, FLAKY, MUTED, NOT_LOOKED_FOR, OPEN
 from fuzz.nights.night import BACK, COUNTED, NEW, Night, NightCause, reached_in
 from fuzz.plain import counted, is_url, plain
@@ -92,24 +94,19 @@ def notes_on(cause: NightCause) -> Iterator[str]:
 
 def markdown(night: Night) -> str:
     """The causes that are not fixed, in the order of the page, and the nights."""
-    lines = [f"### gcfuzz: {verdict_of(night)}", ""]
-    causes = [each for each in night.causes if each.state != FIXED or each.news]
-    if causes:
-        lines += ["| cause | state | failure | target | actions |", "|---|---|---|---|--:|"]
-    for cause in causes[:LINES_MAX]:
-        failure = " / ".join(cause.first.saved.failure.identity)
-        more = f" +{len(cause.failures) - 1}" if len(cause.failures) > 1 else ""
-        state = _code(status_of(cause))
-        if cause.issue:
-            state += f" <{cause.issue}>" if is_url(cause.issue) else f" {_code(cause.issue)}"
-        cells = _code(cause.id), state, _code(failure) + more, _code(cause.target)
-        lines.append(f"| {' | '.join(cells)} | {cause.first.saved.length:,} |")
-    if len(causes) > LINES_MAX:
-        lines.append(f"\n{len(causes) - LINES_MAX:,} more causes are on the page.")
-    lines += [f"\n{_code(problem)}" for problem in problems_of(night)]
-    sums = counted(len(night.sessions), "session"), counted(night.actions, "action")
-    lines.append(f"\n{', '.join(sums)}, {counted(reached_in(night.probes()), 'probe')} reached")
-    return "\n".join(lines) + "\n"
+    loader = jinja2.PackageLoader("fuzz", "terminal")
+    # Without escapes of HTML: `_code` makes text of all that is foreign.
+    environment = jinja2.Environment(loader=loader, trim_blocks=True, keep_trailing_newline=True)  # noqa: S701
+    environment.filters |= {"code": _code, "counted": counted, "status": status_of}
+    environment.tests["url"] = is_url
+    return environment.get_template("night_summary.md").render(
+        night=night,
+        causes=[each for each in night.causes if each.state != FIXED or each.news],
+        shown_max=LINES_MAX,
+        verdict=verdict_of(night),
+        problems=[*problems_of(night)],
+        reached=reached_in(night.probes()),
+    )
 
 
 def _code(text: str) -> str:

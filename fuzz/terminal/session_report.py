@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fuzz.failure import BROKE, CHANGES, Failure
 from fuzz.failures.causes import Cause, by_cause, cause_of
-from fuzz.failures.compare import Before, contract_changes
+from fuzz.failures.compare import contract_changes
 from fuzz.failures.corpus import SavedFailure
 from fuzz.nights.known_failures import KnownFailures
 from fuzz.plain import PLAIN_SECONDS, counted, short, short_seconds
@@ -79,7 +79,13 @@ class SessionReporter:
             f"workers {plan.workers}, budget {budget}, corpus {plan.corpus}"
         )
         if plan.before is not None:
-            self._compare(plan, plan.before)
+            before = plan.before.options
+            arguments = " ".join([plan.before.target, *before.arguments])
+            self._screen.print(f"before: {arguments}; a failure is what this target does not have")
+            assert before.contract is not None
+            assert plan.options.contract is not None
+            for line in contract_changes(before.contract, plan.options.contract):
+                self._screen.print(f"contract: {line}")
         self._screen.print(
             f"self-check: gcfuzz found all {bugs_checked} bugs planted in its own reference"
         )
@@ -88,15 +94,6 @@ class SessionReporter:
 
             self._live = Live(console=self._screen.console, refresh_per_second=4, transient=True)
             self._live.start()
-
-    def _compare(self, plan: Plan, before: Before) -> None:
-        arguments = " ".join([before.target, *before.options.arguments])
-        self._screen.print(f"before: {arguments}; a failure is what this target does not have")
-        then, now = before.options.contract, plan.options.contract
-        assert then is not None
-        assert now is not None
-        for line in contract_changes(then, now):
-            self._screen.print(f"contract: {line}")
 
     def _number_of(self, failure: Failure) -> int:
         return self._numbers.setdefault(failure.identity, len(self._numbers) + 1)

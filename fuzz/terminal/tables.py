@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import attrs
 from rich.console import Console, Group
@@ -14,13 +13,12 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from fuzz.nights.material import HuntedBug, HuntedBugs
+from fuzz.failure import Failure
 from fuzz.plain import counted
 from fuzz.problems import BadInputError
-from fuzz.protocol import lines as wire
 from fuzz.protocol.contract import Contract, Setting
 from fuzz.protocol.target import contract_of
-from fuzz.sessions.hunt import Record
+from fuzz.sessions.hunt import HuntedBugs
 from fuzz.sessions.reach import Reached
 from fuzz.targets import PROCESS, REFERENCE, TargetOptions, make_target, registry
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
@@ -43,59 +41,39 @@ def counting(what: str, steps: int) -> Iterator[Callable[[], None]]:
         yield lambda: bar.advance(task)
 
 
-def bugs_data(records: Sequence[Record], engine: str, seeds: int) -> dict[str, Any]:
-    """The results of `gcfuzz bugs` as data, which `gcfuzz report` reads as the same class."""
-    bugs = tuple(
-        HuntedBug(
-            id=record.bug.id,
-            seen_in=record.bug.seen_in,
-            found=record.found,
-            oracle=record.oracles[0] if record.oracles else None,
-            oracles=record.oracles,
-            actions_median=record.actions_median,
-            actions_worst=record.actions_worst,
-            reduced=len(record.reduced.actions) if record.reduced else None,
-            shortest=record.bug.shortest,
-        )
-        for record in records
-    )
-    data: dict[str, Any] = wire.unstructured(HuntedBugs(engine, seeds, bugs))
-    return data
+def print_bugs(screen: Screen, hunted: HuntedBugs, traces: Sequence[Failure | None]) -> None:
+    """Print a row for each bug: its oracles, the actions until it was found, its shortest trace.
 
-
-def print_bugs(
-    screen: Screen, records: Sequence[Record], engine: str, seeds: int, *, with_traces: bool
-) -> None:
-    """Print a row for each bug: its oracles, the actions until it was found, its shortest trace."""
+    Print `traces` below the rows.
+    """
     table = Table(box=None, pad_edge=False)
     table.add_column("bug, and where it happened", overflow="fold", min_width=BUG_COLUMNS)
     table.add_column("caught by", overflow="fold", max_width=ORACLE_COLUMNS)
     for name in ("median", "worst", "length"):
         table.add_column(name, justify="right", no_wrap=True)
-    for record in records:
-        length = len(record.reduced.actions) if record.reduced else "-"
+    for bug in hunted.bugs:
         table.add_row(
-            Group(record.bug.id, Padding(Text(record.bug.seen_in, "dim"), (0, 0, 0, 2))),
-            ", ".join(record.oracles) or "no oracle",
+            Group(bug.id, Padding(Text(bug.seen_in, "dim"), (0, 0, 0, 2))),
+            ", ".join(bug.oracles) or "no oracle",
             *(
                 Text("-", "red") if each is None else Text(f"{each:,.0f}")
-                for each in (record.actions_median, record.actions_worst)
+                for each in (bug.actions_median, bug.actions_worst)
             ),
-            f"{length} ({record.bug.shortest})",
-            style="" if record.found else "red",
+            f"{bug.reduced or '-'} ({bug.shortest})",
+            style="" if bug.found else "red",
         )
     screen.console.print(table)
     screen.print("median, worst: actions until found · length: after reduction (the shortest)")
-    found = sum(record.found for record in records)
-    medians = [record.actions_median for record in records if record.actions_median is not None]
+    found = sum(bug.found for bug in hunted.bugs)
+    medians = [bug.actions_median for bug in hunted.bugs if bug.actions_median is not None]
     screen.print(
-        f"{found} of {counted(len(records), 'bug')} found by the {engine} engine with every one of "
-        f"{counted(seeds, 'seed')}"
+        f"{found} of {counted(len(hunted.bugs), 'bug')} found by the {hunted.engine} engine with "
+        f"every one of {counted(hunted.seeds, 'seed')}"
         + (f"; the median bug after {statistics.median(medians):,.0f} actions" if medians else "")
     )
-    for record in records if with_traces else ():
-        if record.reduced is not None:
-            print_failure(screen, record.bug.id, record.reduced, replay=None)
+    for bug, failure in zip(hunted.bugs, traces, strict=False):
+        if failure is not None:
+            print_failure(screen, bug.id, failure, replay=None)
 
 
 def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> None:

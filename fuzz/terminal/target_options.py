@@ -29,6 +29,7 @@ TIMEOUT_SECONDS_MAX = 120.0
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 BYTES_PER_UNIT = {"": 1, "k": 2**10, "M": 2**20, "G": 2**30}
 PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 class OneOf(click.Choice[str]):
@@ -106,6 +107,7 @@ def byte_size(text: str) -> int:
 
 
 duration_option = functools.partial(click.option, type=duration, metavar="TIME")
+size_option = functools.partial(click.option, type=byte_size, metavar="SIZE")
 
 
 class TargetChoice(NamedTuple):
@@ -139,15 +141,12 @@ class TargetChoice(NamedTuple):
             return self.name
         if not self.options.paths:
             return REFERENCE
-        having = [
-            each.name
-            for each in registry().targets.values()
-            if each.variant_of is None
-            and {option.name for option in each.options} >= self.options.paths.keys()
-        ]
+        paths = self.options.paths.keys()
+        runtimes = (each for each in registry().targets.values() if each.variant_of is None)
+        having = [each.name for each in runtimes if {it.name for it in each.options} >= paths]
         if len(having) == 1:
             return having[0]
-        given = " and ".join(f"--{name}" for name in sorted(self.options.paths))
+        given = " and ".join(f"--{name}" for name in sorted(paths))
         which = f"one of {', '.join(having)}" if having else "a target"
         raise BadInputError(f"{given}: name {which} with --target")
 
@@ -311,11 +310,9 @@ _OPTIONS = (
         help="The time limit of an answer; the first answer may take 30s.",
     ),
     path_options_here,
-    click.option(
+    size_option(
         "--memory",
         "memory_bytes",
-        type=byte_size,
-        metavar="SIZE",
         help="The limit of the program's resident memory, 4G; a trace that exceeds it fails.  "
         "[default: for a session half of the memory, divided by the workers]",
     ),

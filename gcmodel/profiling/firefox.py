@@ -20,7 +20,7 @@ from pathlib import Path
 from gcmodel.profiling import firefox_look as look
 from gcmodel.profiling.estimates import CONFIDENCE, estimates
 from gcmodel.profiling.firefox_look import Json
-from gcmodel.profiling.profile import CollectionMark, Fate, Numbers, Phase, Profile
+from gcmodel.profiling.profile import CollectionMark, Fate, Numbers, Profile, StateMark
 
 VERSION = 63
 GECKO_VERSION = 33
@@ -38,8 +38,10 @@ NO_ADDRESS = -1
 
 Kind = tuple[str, Fate]
 """A type and a fate."""
-Mark = tuple[CollectionMark | Phase, str, Json]
+Mark = tuple[CollectionMark | StateMark, str, Json]
 """A collection, its name, and its data."""
+Top = tuple[int, Kind]
+"""A sampled stack, and the kind on top of it."""
 Function = tuple[str, int, str, int]
 """Name, resource, file and line. The file is empty and the line 0 if there is none."""
 
@@ -54,8 +56,7 @@ def write(profile: Profile, path: Path) -> None:
 def processed(profile: Profile) -> Json:
     """The profile in the viewer's processed format, as parsed JSON."""
     strings: Numbers[str] = Numbers()
-    # The sampled stacks, each with the kind on top of it.
-    tops: Numbers[tuple[int, Kind]] = Numbers()
+    tops: Numbers[Top] = Numbers()
     threads = [_allocation_thread(profile, tops, strings)]
     if profile.time_samples:
         threads.append(_time_thread(profile, strings))
@@ -168,15 +169,15 @@ def _collections(profile: Profile) -> list[Mark]:
             "resident": collection.resident_bytes,
         }
         marks.append((collection, "minor collection", data))
-    for phase in profile.phases:
+    for state in profile.states:
         data = {
             "type": look.MAJOR_MARKER,
-            "colour": look.PHASE_COLOURS[phase.name],
-            "phase": phase.name,
-            "steps": phase.steps,
-            "collecting": _ms(phase.collecting_us),
+            "colour": look.STATE_COLOURS[state.name],
+            "phase": state.name,
+            "steps": state.steps,
+            "collecting": _ms(state.collecting_us),
         }
-        marks.append((phase, "major collection", data))
+        marks.append((state, "major collection", data))
     return sorted(marks, key=lambda mark: mark[0].began_us)
 
 
@@ -202,19 +203,14 @@ def _thread(profile: Profile, number: int, name: str, tables: Json) -> Json:
     }
 
 
-def _allocation_thread(
-    profile: Profile, tops: Numbers[tuple[int, Kind]], strings: Numbers[str]
-) -> Json:
+def _allocation_thread(profile: Profile, tops: Numbers[Top], strings: Numbers[str]) -> Json:
     samples = profile.samples
     first = len(profile.stacks)
     stacks = [first + tops[each.stack, (each.type, each.fate)] for each in samples]
+    rows = _samples(stacks, [each.at_us for each in samples])
     weights = [each.weight_bytes for each in samples]
     tables: Json = {
-        "samples": {
-            **_samples(stacks, [each.at_us for each in samples]),
-            "weight": weights,
-            "weightType": "bytes",
-        },
+        "samples": {**rows, "weight": weights, "weightType": "bytes"},
         "markers": _markers(_collections(profile), strings),
     }
     # The viewer takes the times of the first and the last row, so there must be no empty table.
@@ -286,7 +282,7 @@ def _counter(profile: Profile, number: int) -> Json:
 # Stacks, frames, functions and files.
 
 
-def _shared(profile: Profile, tops: list[tuple[int, Kind]], strings: Numbers[str]) -> Json:
+def _shared(profile: Profile, tops: list[Top], strings: Numbers[str]) -> Json:
     kinds: Numbers[Kind] = Numbers()
     stacks = profile.stacks
     # The kinds get their numbers here, and follow the frames of the program.
@@ -301,7 +297,16 @@ def _shared(profile: Profile, tops: list[tuple[int, Kind]], strings: Numbers[str
             prefix=[each.caller for each in stacks] + [stack for stack, _ in tops],
         ),
         "frameTable": frame_table,
-        "funcTable": _func_table(functions, files, strings),
+        "funcTable": _table(
+            len(functions),
+            name=[strings[name] for name, _, _, _ in functions],
+            resource=[resource for _, resource, _, _ in functions],
+            source=[files[file] if file else None for _, _, file, _ in functions],
+            lineNumber=[line or None for *_, line in functions],
+            isJS=False,
+            relevantForJS=False,
+            columnNumber=None,
+        ),
         "resourceTable": _table(
             len(FATES), lib=None, name=[strings[fate] for fate in FATES], host=None, type=0
         ),
@@ -329,14 +334,10 @@ def _frame_table(profile: Profile, kinds: Numbers[Kind], functions: Numbers[Func
     outermost = {each.frame for each in profile.stacks if each.caller is None}
     frames = profile.frames
     categories = [look.category_of(each, n in outermost) for n, each in enumerate(frames)]
+    lines = [each.line if n in allocating else each.first_line for n, each in enumerate(frames)]
     called = [
-        functions[
-            each.function,
-            NO_RESOURCE,
-            files[each.file],
-            each.line if number in allocating else each.first_line,
-        ]
-        for number, each in enumerate(frames)
+        functions[each.function, NO_RESOURCE, files[each.file], line]
+        for each, line in zip(frames, lines, strict=True)
     ]
     return _table(
         len(frames) + len(kinds),
@@ -349,17 +350,4 @@ def _frame_table(profile: Profile, kinds: Numbers[Kind], functions: Numbers[Func
         nativeSymbol=None,
         innerWindowID=0,
         column=None,
-    )
-
-
-def _func_table(functions: Numbers[Function], files: Numbers[str], strings: Numbers[str]) -> Json:
-    return _table(
-        len(functions),
-        name=[strings[name] for name, _, _, _ in functions],
-        resource=[resource for _, resource, _, _ in functions],
-        source=[files[file] if file else None for _, _, file, _ in functions],
-        lineNumber=[line or None for *_, line in functions],
-        isJS=False,
-        relevantForJS=False,
-        columnNumber=None,
     )

@@ -60,7 +60,7 @@ MINOR_MARKER = "MinorCollection"
 MAJOR_MARKER = "GC Interrupt"
 """The viewer draws markers of this name in orange, in a row below the black ones."""
 MINOR_COLOUR = "grey"
-PHASE_COLOURS = {
+STATE_COLOURS = {
     "scanning": "purple",
     "marking": "orange",
     "sweeping": "blue",

@@ -183,8 +183,8 @@ class CollectionMark:
 
 
 @attrs.frozen
-class Phase:
-    """A phase of a major collection, from the start of its first step to the end of its last.
+class StateMark:
+    """A state of a major collection, from the start of its first step to the end of its last.
 
     The program runs between the steps; `collecting_us` is the time of the steps alone.
     """
@@ -206,7 +206,7 @@ class Profile:
     samples: list[ProfileSample] = attrs.Factory(list)
     time_samples: list[TimeSample] = attrs.Factory(list)
     minor_collections: list[CollectionMark] = attrs.Factory(list)
-    phases: list[Phase] = attrs.Factory(list)
+    states: list[StateMark] = attrs.Factory(list)
     ended_us: int = 0
     is_complete: bool = False
     """False if the recorder was killed, or stopped at its size limit."""

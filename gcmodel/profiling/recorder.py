@@ -40,7 +40,7 @@ class Recorder(Events):
         self._began_ns = time.perf_counter_ns()
         self._collection_began_us = 0
         self._step_began_us = 0
-        self._phase = 0
+        self._state = 0
         self.has_swept = False
         """A major collection has freed objects that `freed` may not have reported yet."""
 
@@ -83,12 +83,12 @@ class Recorder(Events):
             self._listener(self)
 
     def major_step(self, state: int) -> None:
-        self._step_began_us, self._phase = self.now_us, state
+        self._step_began_us, self._state = self.now_us, state
 
     def major_step_ended(self, state: int) -> None:
-        self.has_swept |= self._phase == State.SWEEPING
+        self.has_swept |= self._state == State.SWEEPING
         with self._writing:
-            self._line("step", self._step_began_us, self._phase, state)
+            self._line("step", self._step_began_us, self._state, state)
 
     def moment(self, stack: Callable[[], int | None]) -> None:
         """Take a sample by time, in a signal handler, unless the recorder was interrupted.

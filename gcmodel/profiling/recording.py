@@ -8,7 +8,7 @@
     ["dropped", at_us]                                            what is pending is not reported
     ["freed", at_us, [samples]]                                   a major collection freed these
     ["minor", at_us, began_us, memory_used_bytes, arena_bytes, resident_bytes]
-    ["step", at_us, began_us, phase, next_phase]                  a step of a major collection
+    ["step", at_us, began_us, state, next_state]                  a step of a major collection
     ["time", at_us, stack]                                        the stack at that moment
     ["end", at_us, hits, hit_bytes]                               the totals of a whole recording
 
@@ -38,11 +38,11 @@ from gcmodel.profiling.profile import (
     CollectionMark,
     Fate,
     Frame,
-    Phase,
     Profile,
     ProfileHeader,
     ProfileSample,
     Stack,
+    StateMark,
     TimeSample,
 )
 from gcmodel.sampling.sampler import REPORT_KIND_SHIFT, REPORT_OUTSIDE, REPORT_SURVIVED
@@ -190,7 +190,7 @@ def _check_numbers(fields: object) -> None:
             raise ValueError(f"{str(field)[:20]} is not a number from 0 to below 2**52")
 
 
-def _check_span(began_us: int, ended_us: int, before: Sequence[CollectionMark | Phase]) -> None:
+def _check_span(began_us: int, ended_us: int, before: Sequence[CollectionMark | StateMark]) -> None:
     """Check that a collection starts after the last one has ended, and before its own end."""
     earliest_us = before[-1].ended_us if before else 0
     if not earliest_us <= began_us <= ended_us:
@@ -205,7 +205,7 @@ class _Reading:
         self._pending: list[ProfileSample] = []
         self._hit_bytes = 0
         self._rounding = 0.0
-        self._is_in_phase = False
+        self._is_in_state = False
 
     def add(self, line: str) -> None:
         """Read a line after the header. Raises ValueError unless it is one of those above."""
@@ -235,9 +235,9 @@ class _Reading:
                 _check_span(began, self._at(at), profile.minor_collections)
                 mark = CollectionMark(began, at, used, arenas, resident)
                 profile.minor_collections.append(mark)
-            case ["step", int(at), int(began), int(phase), int(after)]:
-                _check_span(began, self._at(at), profile.phases)
-                self._step(began, at, State(phase), State(after))
+            case ["step", int(at), int(began), int(state), int(after)]:
+                _check_span(began, self._at(at), profile.states)
+                self._step(began, at, State(state), State(after))
             case ["stack", int() | None as caller, int(frame)]:
                 is_frame = frame < len(profile.frames)
                 if not is_frame or (caller is not None and caller >= len(profile.stacks)):
@@ -309,12 +309,12 @@ class _Reading:
             freed.fate, freed.freed_at_us = Fate.DIED_OLD, at_us
             freed.lived_collections = collections - freed.collections_before
 
-    def _step(self, began_us: int, ended_us: int, phase: State, after: State) -> None:
+    def _step(self, began_us: int, ended_us: int, state: State, after: State) -> None:
         steps, collecting_us = 1, ended_us - began_us
-        if self._is_in_phase:
-            before = self.profile.phases.pop()
+        if self._is_in_state:
+            before = self.profile.states.pop()
             began_us, steps = before.began_us, before.steps + 1
             collecting_us += before.collecting_us
-        step = Phase(phase.name.lower(), began_us, ended_us, steps, collecting_us)
-        self.profile.phases.append(step)
-        self._is_in_phase = after is phase
+        step = StateMark(state.name.lower(), began_us, ended_us, steps, collecting_us)
+        self.profile.states.append(step)
+        self._is_in_state = after is state

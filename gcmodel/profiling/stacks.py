@@ -24,11 +24,8 @@ DEPTH_MAX = 512
 """The innermost frames that are kept of a deeper stack."""
 LEFT_OUT = Frame("[outer frames left out]", "", 0, 0)
 _PACKAGES = "memory", "collector", "sampling", "blocks", "profiling"
-COLLECTOR = frozenset(
-    str(path)
-    for package in _PACKAGES
-    for path in (Path(__file__).parents[1] / package).glob("*.py")
-)
+_ROOT = Path(__file__).parents[1]
+COLLECTOR = frozenset(str(path) for each in _PACKAGES for path in (_ROOT / each).glob("*.py"))
 """The files whose frames belong to the recorder and the collector, not to the program."""
 
 A = TypeVar("A")

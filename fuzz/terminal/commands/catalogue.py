@@ -89,7 +89,8 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
     bugs: tuple[str, ...], engine: str, seeds: int, workers: int, shows_trace: bool, as_json: bool
 ) -> int:
     """Hunt the known bugs: which oracle finds each, how soon, and how short its trace becomes."""
-    from fuzz.sessions.hunt import ACTIONS_MAX, hunt_all
+    from fuzz.protocol import lines as wire
+    from fuzz.sessions.hunt import ACTIONS_MAX, HuntedBugs, hunt_all
     from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
     from fuzz.terminal import tables
 
@@ -101,12 +102,14 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
         hunts = counted(len(chosen) * seeds, "hunt")
         Screen().print(f"{what}: {hunts}, each of {ACTIONS_MAX[engine]:,} actions at most")
     with tables.counting("hunts", len(chosen) * seeds) as progress:
-        records = list(hunt_all(chosen, engine, seeds, workers, progress))
+        found = [*hunt_all(chosen, engine, seeds, workers, progress)]
+    hunted = HuntedBugs(engine, seeds, tuple(bug for bug, _ in found))
     if as_json:
-        click.echo(json.dumps(tables.bugs_data(records, engine, seeds), indent=2))
+        click.echo(json.dumps(wire.unstructured(hunted), indent=2))
     else:
-        tables.print_bugs(Screen(), records, engine, seeds, with_traces=shows_trace)
-    return CLEAN if all(record.found for record in records) else INCONCLUSIVE
+        traces = [failure for _, failure in found] if shows_trace else []
+        tables.print_bugs(Screen(), hunted, traces)
+    return CLEAN if all(bug.found for bug in hunted.bugs) else INCONCLUSIVE
 
 
 @cli.command("probes", hidden=True)

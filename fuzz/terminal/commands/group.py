@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 
 import click
 from typing_extensions import override
@@ -14,7 +13,6 @@ from fuzz.version import __version__
 
 WORKERS_MAX = 256
 PLACE = PathOrAddress()
-FILE = click.Path(path_type=Path, dir_okay=False)
 
 engine_option = click.option(
     "--engine", type=OneOf("fuzz.sessions.plan", "ENGINES"), default="random", show_default=True

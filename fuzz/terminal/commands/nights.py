@@ -9,10 +9,10 @@ import click
 
 from fuzz.plain import path_argument, shell_words
 from fuzz.problems import BadInputError
-from fuzz.terminal.commands.group import FILE, PLACE, cli, name_option
+from fuzz.terminal.commands.group import PLACE, cli, name_option
 from fuzz.terminal.exit_codes import BAD_INPUT, CLEAN, INCONCLUSIVE, MISMATCH, complain
 from fuzz.terminal.screen import Screen
-from fuzz.terminal.target_options import TargetChoice, day, share, target_options, url
+from fuzz.terminal.target_options import FILE, TargetChoice, day, share, target_options, url
 from fuzz.version import __version__
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ def merge_command(folders: tuple[Path, ...], output: Path) -> int:
 @click.option(
     "--history",
     "history_path",
-    metavar="FILE",
     type=FILE,
     help="What is known of failures from earlier nights; this night is added.  [default: "
     "failures.history in the first CORPUS]",
@@ -78,10 +77,10 @@ def report_command(  # noqa: PLR0913 - the options of the command
     from fuzz.nights import night
     from fuzz.nights.corpora import command_of
     from fuzz.nights.material import read_material
-    from fuzz.terminal import night_summary
     from fuzz.terminal.night_build import NightBuild
 
     try:
+        from fuzz.terminal import night_summary
         from fuzz.terminal.night_page import write_night
     except ModuleNotFoundError as problem:
         raise BadInputError(

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from fuzz.problems import BadInputError
-from fuzz.terminal.commands.group import FILE, cli
+from fuzz.terminal.commands.group import cli
 from fuzz.terminal.commands.traces import check_other
 from fuzz.terminal.exit_codes import CLEAN, INCONCLUSIVE
 from fuzz.terminal.screen import Screen
-from fuzz.terminal.target_options import PATH, byte_size, duration_option
+from fuzz.terminal.target_options import FILE, PATH, duration_option, size_option
 
 REPEATS_MAX = 1_000_000
 
@@ -23,17 +23,14 @@ REPEATS_MAX = 1_000_000
     "-o",
     "--output",
     "outputs",
-    metavar="FILE",
     multiple=True,
     type=FILE,
     help="A file to write: .json or .json.gz for the Firefox Profiler, .pb.gz for pprof, .heap for "
     "jeprof, .collapsed for flame graphs, .jsonl for the recording; may be given several times.",
 )
-@click.option(
+@size_option(
     "--period",
     "period_bytes",
-    metavar="SIZE",
-    type=byte_size,
     help="Bytes between samples: 64, 4k, 1M.  [default: 4k; for a trace its own]",
 )
 @click.option(
@@ -48,13 +45,7 @@ REPEATS_MAX = 1_000_000
 @click.option(
     "--repeat", type=click.IntRange(1, REPEATS_MAX), help="How often to run it.  [default: 1]"
 )
-@click.option(
-    "--max-size",
-    "max_bytes",
-    metavar="SIZE",
-    type=byte_size,
-    help="The size limit of the recording.  [default: 100M]",
-)
+@size_option("--max-size", "max_bytes", help="The size limit of the recording.  [default: 100M]")
 @click.option(
     "--diff",
     "before",

@@ -11,17 +11,11 @@ import click
 from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError
 from fuzz.terminal.addresses import uploading
-from fuzz.terminal.commands.group import (
-    FILE,
-    PLACE,
-    cli,
-    engine_option,
-    name_option,
-    workers_option,
-)
+from fuzz.terminal.commands.group import PLACE, cli, engine_option, name_option, workers_option
 from fuzz.terminal.exit_codes import CLEAN, INCONCLUSIVE, MISMATCH, UNFINISHED_MISMATCH
 from fuzz.terminal.screen import Screen
 from fuzz.terminal.target_options import (
+    FILE,
     OneOf,
     TargetChoice,
     chunk_range,

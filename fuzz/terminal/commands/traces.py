@@ -10,10 +10,10 @@ import click
 
 from fuzz.plain import counted, path_argument, shell_words
 from fuzz.problems import BadInputError
-from fuzz.terminal.commands.group import FILE, PLACE, cli
+from fuzz.terminal.commands.group import PLACE, cli
 from fuzz.terminal.exit_codes import BAD_INPUT, CLEAN, INCONCLUSIVE, MISMATCH
 from fuzz.terminal.screen import Screen
-from fuzz.terminal.target_options import TargetChoice, target_options
+from fuzz.terminal.target_options import FILE, TargetChoice, target_options
 
 if TYPE_CHECKING:
     from fuzz.protocol.trace import Header
@@ -103,9 +103,7 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
 @cli.command("record")
 @click.argument("path", metavar="TRACE", type=PLACE)
 @target_options
-@click.option(
-    "-o", "--output", metavar="FILE", required=True, type=FILE, help="The recording to write."
-)
+@click.option("-o", "--output", required=True, type=FILE, help="The recording to write.")
 def record_command(path: Path, choice: TargetChoice, output: Path) -> int:
     """Save a trace with the target's answers. `replay` compares the target with such a recording.
 
@@ -146,6 +144,7 @@ def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) ->
     """Show a trace step by step, with each answer and a picture of the nursery."""
     from fuzz.protocol import trace as traces
     from fuzz.replay import replay_steps
+    from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
     from fuzz.terminal.report import earlier_traces
 
     trace = traces.read(path)
@@ -161,8 +160,12 @@ def explain_command(path: Path, choice: TargetChoice, page_path: Path | None) ->
             return code
     else:
         code = _explain(title, steps)
-    if code == CLEAN:
-        _print_where_it_fails(path, name, trace.header.kills)
+    # A known bug's trace passes without the bug.
+    for bug in trace.header.kills if code == CLEAN else ():
+        if bug in KNOWN_BUGS and KNOWN_BUGS[bug].target != name:
+            target = KNOWN_BUGS[bug].target
+            command = shell_words(["gcfuzz", "explain", path_argument(path), "--target", target])
+            Screen().print(f"passes here; `{command}` shows the failure")
     return code
 
 
@@ -180,17 +183,6 @@ def _explain(title: str, steps: Iterator[Step]) -> int:
         for line in explain_step(step):
             screen.print(line, "bold" if step.failure else "")
     return code
-
-
-def _print_where_it_fails(path: Path, passed: str, kills: tuple[str, ...]) -> None:
-    """A known bug's trace passes without the bug: the command that plants the bug."""
-    from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
-
-    for bug in kills:
-        if bug in KNOWN_BUGS and KNOWN_BUGS[bug].target != passed:
-            target = KNOWN_BUGS[bug].target
-            command = shell_words(["gcfuzz", "explain", path_argument(path), "--target", target])
-            Screen().print(f"passes here; `{command}` shows the failure")
 
 
 def check_other(output: Path, trace: Path) -> None:

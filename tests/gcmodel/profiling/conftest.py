@@ -11,11 +11,11 @@ from gcmodel.profiling.profile import (
     CollectionMark,
     Fate,
     Frame,
-    Phase,
     Profile,
     ProfileHeader,
     ProfileSample,
     Stack,
+    StateMark,
     TimeSample,
 )
 
@@ -57,7 +57,7 @@ def profile() -> Profile:
             CollectionMark(900, 1100, 1000, 4096, 50_000),
             CollectionMark(1900, 2100, 700, 8192, 60_000),
         ],
-        phases=[Phase("marking", 1200, 2300, 2, 150), Phase("sweeping", 2310, 2400, 1, 90)],
+        states=[StateMark("marking", 1200, 2300, 2, 150), StateMark("sweeping", 2310, 2400, 1, 90)],
         ended_us=3000,
         is_complete=True,
     )

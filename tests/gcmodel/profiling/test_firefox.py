@@ -16,7 +16,7 @@ import gcmodel
 from gcmodel.collector.heap import Heap
 from gcmodel.profiling.firefox import processed, write
 from gcmodel.profiling.firefox_look import CALLED_BACK, CATEGORY_OF_FILE
-from gcmodel.profiling.profile import Fate, Frame, Phase, Profile, Stack, TimeSample
+from gcmodel.profiling.profile import Fate, Frame, Profile, Stack, StateMark, TimeSample
 
 PERIOD_BYTES = 4096
 Json = Any
@@ -73,7 +73,7 @@ def frames_of(data: Json, stack: int) -> list[tuple[str, str, int | None, str]]:
         ("samples",),
         ("minor_collections",),
         ("time_samples",),
-        ("frames", "stacks", "samples", "time_samples", "minor_collections", "phases"),
+        ("frames", "stacks", "samples", "time_samples", "minor_collections", "states"),
     ],
 )
 def test_a_partial_profile_is_valid(empty: tuple[str, ...], profile: Profile, read: Read) -> None:
@@ -278,8 +278,8 @@ def test_collections_are_marks_in_the_order_of_time(data: Json) -> None:
 
 def test_each_phase_has_a_colour_of_its_own(profile: Profile, read: Read) -> None:
     names = ["scanning", "marking", "sweeping", "finalizing"]
-    phases = [Phase(name, 10, 20, 1, 5) for name in names]
-    data = read(attrs.evolve(profile, phases=phases, minor_collections=[]))
+    states = [StateMark(name, 10, 20, 1, 5) for name in names]
+    data = read(attrs.evolve(profile, states=states, minor_collections=[]))
     markers = rows(data["threads"][0]["markers"])
     assert len({marker["data"]["colour"] for marker in markers}) == len(names)
 

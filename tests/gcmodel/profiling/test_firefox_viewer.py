@@ -177,9 +177,9 @@ def test_there_is_a_mark_for_each_collection_and_phase(ask: Ask, counted: Counte
     rows = ask("thread", "markers", "--thread", "t-0", "--list", "--limit", "0")["flatMarkers"]
     minor = [row["data"]["memoryUsed"] for row in rows if row["name"] == "minor collection"]
     assert minor == [each.memory_used_bytes for each in profile.minor_collections]
-    phases = [row["data"]["phase"] for row in rows if row["name"] == "major collection"]
-    assert phases == [phase.name for phase in profile.phases]
-    assert len(set(phases)) == 4
+    states = [row["data"]["phase"] for row in rows if row["name"] == "major collection"]
+    assert states == [phase.name for phase in profile.states]
+    assert len(set(states)) == 4
 
 
 def test_time_has_the_category_of_the_innermost_frame_with_one(ask: Ask, counted: Counted) -> None:
@@ -227,7 +227,7 @@ def first_of(profile: Profile, count: int) -> Profile:
         samples=samples,
         time_samples=[],
         minor_collections=[],
-        phases=[],
+        states=[],
         ended_us=samples[-1].at_us if samples else 0,
         is_complete=False,
     )

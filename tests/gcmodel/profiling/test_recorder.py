@@ -135,7 +135,7 @@ def test_a_major_collection_has_a_span_for_each_phase(recorded: Recorded) -> Non
     configuration = Configuration(nursery_bytes=256)
     scanning, marking, *others = recorded(
         mark_step_by_step, 4096, configuration=configuration
-    ).phases[-4:]
+    ).states[-4:]
     names = [phase.name for phase in (scanning, marking, *others)]
     assert names == ["scanning", "marking", "sweeping", "finalizing"]
     assert all(a.ended_us <= b.began_us for a, b in pairwise((scanning, marking, *others)))
