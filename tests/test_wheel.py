@@ -55,10 +55,12 @@ def test_the_package_comes_from_the_wheel(package: ModuleType) -> None:
     assert place.parents[1] / place.parent.name != CHECKOUT / place.parent.name
 
 
-@pytest.mark.parametrize("name", ["terminal/explain_page.html", "terminal/night_page.html"])
-def test_the_wheel_ships_the_file(name: str) -> None:
-    shipped = Path(fuzz.__file__).parent / name
-    assert shipped.read_bytes() == (CHECKOUT / "fuzz" / name).read_bytes()
+@pytest.mark.parametrize(
+    "name", ["explain_page.html", "night_page.html", "night_plot.svg", "night_summary.md"]
+)
+def test_the_wheel_ships_the_template(name: str) -> None:
+    shipped = Path(fuzz.__file__).parent / "terminal" / name
+    assert shipped.read_bytes() == (CHECKOUT / "fuzz" / "terminal" / name).read_bytes()
 
 
 def test_the_wheel_ships_the_corpus() -> None:

@@ -41,7 +41,8 @@ TRIES_ALONE_MAX = 8
 A collector keeps state between traces that a header does not undo. A bug in an adapter for Boehm's
 collector was seen once, after 59 actions; in a process of its own it takes six."""
 IDLE_SLICES_MAX = 256
-"""After this many slices in a row without any action the contract is taken to leave none."""
+"""After this many slices in a row without any action the contract is taken to leave none. Until
+commit d1cd538, a session whose contract leaves no action did not end."""
 CUT = "cut"
 """The message that ends a task early."""
 

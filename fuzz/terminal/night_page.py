@@ -34,7 +34,8 @@ from fuzz.terminal.session_report import STOPPED
 ACTIONS_MAX = 30
 """How many actions of a failure are shown, the last ones."""
 EXPLAINED_MAX = 50
-"""How many causes are explained step by step, the first ones: each page has 34 kB."""
+"""How many causes are explained step by step, the first ones. Each page has 34 kB, and those of
+1,000 causes took 29 MB."""
 
 
 def write_night(night: Night, material: Material, output: Path, build: NightBuild) -> None:
