@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from fuzz.protocol.actions import Action, AllocateNode, AllocateWeakref, CollectFull, RunAtOnce
 from fuzz.protocol.contract import Contract
 from fuzz.targets.hotspot.concurrent_driver import ConcurrentDriver
-from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
+from fuzz.targets.hotspot.driver import HotspotDriver
 from fuzz.targets.hotspot.java_machine import REF, TEXT, Functions, Sampled
 from fuzz.targets.hotspot.sample_counter import LoggedSample
 from fuzz.targets.hotspot.share_class import CODE, RUN, share_class
@@ -157,4 +157,4 @@ MISTAKES = {
 if __name__ == "__main__":
     kind = MISTAKES[sys.argv[1]]
     sys.argv[1] = "hotspot-concurrent" if issubclass(kind, ConcurrentDriver) else "hotspot"
-    kind.main(serve_apart)
+    kind.main()

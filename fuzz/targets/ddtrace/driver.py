@@ -18,6 +18,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import actions
 from fuzz.protocol.contract import Contract
 from fuzz.targets.ddtrace.contract import SETTINGS, as_documented, contract
+from fuzz.targets.process.byte_reader import ByteReader
 from fuzz.targets.process.driver import CarryOut
 from fuzz.targets.python_profilers import HOW_TO_INSTALL, mutator
 from fuzz.targets.python_profilers.profiler_driver import Mutator, ProfilerDriver, ReportedSample
@@ -39,8 +40,6 @@ SAMPLE_TYPES, SAMPLES, STRINGS = 1, 2, 6
 """Fields of a profile in pprof's profile.proto."""
 NAME, VALUES = 1, 2
 """Fields of a sample's type, and of a sample."""
-CONTINUES = 0x80
-"""A byte of a number that has another behind it."""
 
 
 class DdtraceDriver(ProfilerDriver):
@@ -107,34 +106,18 @@ def samples_in(profile: bytes) -> Iterator[dict[str, int]]:
     names = [strings[number] for each in types for field, number, _ in each if field == NAME]
     for sample in (part for field, _, part in fields if field == SAMPLES):
         [values] = (part for field, _, part in fields_in(sample) if field == VALUES)
-        place, numbers = 0, []
-        while place < len(values):
-            number, place = varint_at(values, place)
-            numbers.append(number)
+        reader, numbers = ByteReader(values), []
+        while reader.at < len(values):
+            numbers.append(reader.number())
         yield dict(zip(names, numbers, strict=True))
 
 
 def fields_in(message: bytes) -> Iterator[tuple[int, int, bytes]]:
     """The number of each field of a message, and its value, or its bytes."""
-    place = 0
-    while place < len(message):
-        tag, place = varint_at(message, place)
-        value, place = varint_at(message, place)
-        length = value if tag % 8 == BYTES else 0
-        yield tag // 8, value, message[place : place + length]
-        place += length
-
-
-def varint_at(data: bytes, place: int) -> tuple[int, int]:
-    """The number at a place, which has seven bits in each byte, and where it ends."""
-    number = shift = 0
-    while True:
-        byte = data[place]
-        place += 1
-        number |= byte % CONTINUES << shift
-        if byte < CONTINUES:
-            return number, place
-        shift += 7
+    reader = ByteReader(message)
+    while reader.at < len(message):
+        tag, value = reader.number(), reader.number()
+        yield tag // 8, value, reader.taken(value if tag % 8 == BYTES else 0)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pathlib import Path
 import attrs
 
 from fuzz.problems import BadInputError
+from fuzz.targets.process.byte_reader import ByteReader
 
 ASSEMBLY, CORE_LIBRARY = "mutator.dll", "System.Private.CoreLib.dll"
 SIGNATURE = bytes.fromhex("8b1202b96a612038727b930214d7a03213f5b9e6efae3318ee3b2dce24b36aae")
@@ -43,8 +44,7 @@ def runtime_of(files: Sequence[Path]) -> CarriedRuntime:
             program.open("rb") as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
         ):
-            carried = Bundle(data, program)
-            return CarriedRuntime(carried.host, carried.core_library)
+            return _carried(data, program)
     except (ValueError, IndexError, struct.error) as problem:
         raise BadInputError(f"{program}: not a complete program of .NET: {problem}") from problem
 
@@ -80,55 +80,30 @@ class CarriedRuntime:
         return bytes(made)
 
 
-class Bundle:
-    """The files of a program that carries a runtime of .NET 10, which must not be compressed."""
-
-    def __init__(self, data: mmap.mmap, path: Path) -> None:
-        self._data = data
-        self._signature = data.find(SIGNATURE)
-        if self._signature < 0:
-            raise BadInputError(f"{path}: not a single-file program of .NET")
-        [self._at] = struct.unpack_from("<q", data, self._signature - 8)
-        version, _, count = self._take(HEAD)
-        if version != VERSION:
-            raise BadInputError(f"{path}: a bundle of version {version}; it must be {VERSION}")
-        self._take_name()
-        self._take(TABLES)
-        self._files: dict[str, tuple[int, int]] = {}
-        for _ in range(count):
-            offset, size_bytes, compressed_bytes, _kind = self._take(ENTRY)
-            name = self._take_name()
-            if compressed_bytes and name == CORE_LIBRARY:
-                raise BadInputError(f"{path}: its files are compressed")
-            self._files[name] = offset, size_bytes
-        if CORE_LIBRARY not in self._files:
-            raise BadInputError(f"{path}: it carries no runtime")
-
-    def _take(self, form: struct.Struct) -> tuple[int, ...]:
-        self._at += form.size
-        return form.unpack_from(self._data, self._at - form.size)
-
-    def _take_name(self) -> str:
-        """A name; its length has seven bits in each byte, the lowest first."""
-        length = shift = 0
-        while True:
-            byte = self._data[self._at]
-            self._at += 1
-            length |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:  # noqa: PLR2004
-                break
-        self._at += length
-        return self._data[self._at - length : self._at].decode()
-
-    @property
-    def host(self) -> bytes:
-        return self._data[: min(offset for offset, _ in self._files.values())]
-
-    @property
-    def core_library(self) -> bytes:
-        offset, size_bytes = self._files[CORE_LIBRARY]
-        return self._data[offset : offset + size_bytes]
+def _carried(data: mmap.mmap, path: Path) -> CarriedRuntime:
+    """The runtime in a program's bundle, whose files must not be compressed."""
+    signature = data.find(SIGNATURE)
+    if signature < 0:
+        raise BadInputError(f"{path}: not a single-file program of .NET")
+    [place] = struct.unpack_from("<q", data, signature - 8)
+    reader = ByteReader(data, place)
+    version, _, count = reader.packed(HEAD)
+    if version != VERSION:
+        raise BadInputError(f"{path}: a bundle of version {version}; it must be {VERSION}")
+    reader.taken(reader.number())  # The bundle's name.
+    reader.packed(TABLES)
+    files: dict[str, tuple[int, int]] = {}
+    for _ in range(count):
+        offset, size_bytes, compressed_bytes, _kind = reader.packed(ENTRY)
+        name = reader.taken(reader.number()).decode()
+        if compressed_bytes and name == CORE_LIBRARY:
+            raise BadInputError(f"{path}: its files are compressed")
+        files[name] = offset, size_bytes
+    if CORE_LIBRARY not in files:
+        raise BadInputError(f"{path}: it carries no runtime")
+    offset, size_bytes = files[CORE_LIBRARY]
+    host_bytes = min(offset for offset, _ in files.values())
+    return CarriedRuntime(data[:host_bytes], data[offset : offset + size_bytes])
 
 
 DEPENDENCIES = {"runtimeTarget": {"name": PLATFORM}, "targets": {PLATFORM: {}}, "libraries": {}}

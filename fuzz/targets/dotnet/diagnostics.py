@@ -16,6 +16,8 @@ from pathlib import Path
 
 import attrs
 
+from fuzz.targets.process.byte_reader import ByteReader
+
 MAGIC = b"DOTNET_IPC_V1\0"
 HEAD = struct.Struct("<14sHBBH")
 IS_ANSWER, IS_OK = 0xFF, 0
@@ -97,33 +99,6 @@ def _received(connection: socket.socket, size_bytes: int) -> bytes:
     return data
 
 
-class Reader:
-    """Reads numbers, one after another."""
-
-    def __init__(self, data: bytes, at: int) -> None:
-        self._data = data
-        self.at = at
-
-    def fixed(self, form: str) -> int:
-        [number] = struct.unpack_from(f"<{form}", self._data, self.at)
-        self.at += struct.calcsize(f"<{form}")
-        return int(number)
-
-    def variable(self) -> int:
-        """A number with seven bits in each byte, the lowest first."""
-        number = shift = 0
-        while True:
-            byte = self.fixed("B")
-            number |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:  # noqa: PLR2004
-                return number
-
-    def bytes(self, count: int) -> bytes:
-        self.at += count
-        return self._data[self.at - count : self.at]
-
-
 STREAM_HEAD = b"Nettrace" + struct.pack("<I", 20) + b"!FastSerialization.1"
 BEGIN_OBJECT = 5
 TRACE_BYTES = 48
@@ -133,16 +108,16 @@ LOGICAL_THREAD, GUID_BYTES = 4, 16
 
 def _samples_in(data: bytes) -> Iterator[Sampled]:
     assert data.startswith(STREAM_HEAD)
-    reader = Reader(data, len(STREAM_HEAD))
+    reader = ByteReader(data, len(STREAM_HEAD))
     kinds: dict[int, tuple[str, int]] = {}
-    while reader.fixed("B") == BEGIN_OBJECT:
-        reader.bytes(2 + 8)  # The type's two tags, and two versions.
-        name = reader.bytes(reader.fixed("I")).decode()
-        reader.bytes(1)
+    while reader.fixed(1) == BEGIN_OBJECT:
+        reader.taken(2 + 8)  # The type's two tags, and two versions.
+        name = reader.taken(reader.fixed(4)).decode()
+        reader.taken(1)
         if name == "Trace":
-            reader.bytes(TRACE_BYTES)
+            reader.taken(TRACE_BYTES)
         else:
-            block_bytes = reader.fixed("I")
+            block_bytes = reader.fixed(4)
             reader.at += -reader.at % 4
             end = reader.at + block_bytes
             if name in {"MetadataBlock", "EventBlock"}:
@@ -153,34 +128,34 @@ def _samples_in(data: bytes) -> Iterator[Sampled]:
                     elif kinds.get(kind) == (PROVIDER, ALLOCATION_SAMPLED):
                         yield Sampled(time, thread, *struct.unpack("<QQQ", payload[-24:]))
             reader.at = end
-        reader.bytes(1)
+        reader.taken(1)
 
 
-def events_in(reader: Reader, end: int) -> Iterator[tuple[int, int, int, bytes]]:
+def events_in(reader: ByteReader, end: int) -> Iterator[tuple[int, int, int, bytes]]:
     """The kind, the thread, the time, and the payload of each event of a block.
 
     A value that is left out is that of the event before. Times may go backwards.
     """
-    reader.bytes(reader.fixed("H") - 2)
+    reader.taken(reader.fixed(2) - 2)
     kind = thread = time = payload_bytes = 0
     while reader.at < end:
-        flags = reader.fixed("B")
+        flags = reader.fixed(1)
         if flags & KIND:
-            kind = reader.variable()
+            kind = reader.number()
         if flags & THREAD:  # It is between a count and a processor.
-            reader.variable()
-            thread = reader.variable()
-            reader.variable()
+            reader.number()
+            thread = reader.number()
+            reader.number()
         for flag in (LOGICAL_THREAD, STACK):
             if flags & flag:
-                reader.variable()
-        time = (time + reader.variable()) % 2**64
+                reader.number()
+        time = (time + reader.number()) % 2**64
         for flag in (ACTIVITY, RELATED_ACTIVITY):
             if flags & flag:
-                reader.bytes(GUID_BYTES)
+                reader.taken(GUID_BYTES)
         if flags & PAYLOAD_SIZE:
-            payload_bytes = reader.variable()
-        yield kind, thread, time, reader.bytes(payload_bytes)
+            payload_bytes = reader.number()
+        yield kind, thread, time, reader.taken(payload_bytes)
 
 
 def _declared(payload: bytes) -> tuple[int, tuple[str, int]]:

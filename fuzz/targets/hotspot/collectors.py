@@ -82,7 +82,8 @@ OBJECT_BYTES_MAX = 2**18
 """Less than half a region of G1's."""
 
 
-def _setting(name: str, *choices: int) -> Setting:
+def process_setting(name: str, *choices: int) -> Setting:
+    """A setting of the machine. The first choice is the default, and 0 is always legal."""
     return Setting(name, choices[0], Range(0, max(choices)), choices, of_process=True)
 
 
@@ -93,7 +94,7 @@ SETTINGS_OF_KINDS = (
 """The number of further longs in a node; whether strings are arrays of bytes or of longs."""
 CALLBACK = Setting("callback_length", 0, Range(0, 64), choices=(0, 0, 0, 1, 64))
 """The length of the string that the callback of each sample allocates; 0 for none."""
-_COLLECTOR = _setting(COLLECTOR, *range(COLLECTORS.index(G1) + 1))
+_COLLECTOR = process_setting(COLLECTOR, *range(COLLECTORS.index(G1) + 1))
 SETTINGS = (
     Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
     Setting("first_bytes", 4096, Range(1, 2**20)),
@@ -120,11 +121,11 @@ def settings_of(library: str, structs: Structs) -> tuple[Setting, ...]:
         if name not in _BUILT_WITH or structs.has(*_BUILT_WITH[name])
     ]
     return (
-        _setting(COLLECTOR, *[COLLECTORS.index(SERIAL)] * SERIAL_SHARE, *collectors),
-        _setting("buffer_bytes", *[BUFFER_BYTES] * 4, 0, 8 * BUFFER_BYTES),
-        _setting("heap_scale", 1, 2),
-        _setting("pointer_bytes", 4, 8),
-        _setting("header_bytes", 12, 16, *([8] if has_compact_headers(library) else [])),
+        process_setting(COLLECTOR, *[COLLECTORS.index(SERIAL)] * SERIAL_SHARE, *collectors),
+        process_setting("buffer_bytes", *[BUFFER_BYTES] * 4, 0, 8 * BUFFER_BYTES),
+        process_setting("heap_scale", 1, 2),
+        process_setting("pointer_bytes", 4, 8),
+        process_setting("header_bytes", 12, 16, *([8] if has_compact_headers(library) else [])),
         *SETTINGS,
         PINS,
         CALLBACK,

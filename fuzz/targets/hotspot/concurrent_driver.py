@@ -26,8 +26,14 @@ from fuzz.targets.hotspot.collectors import (
     SETTINGS_AS_DOCUMENTED,
     SETTINGS_OF_KINDS,
 )
-from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
-from fuzz.targets.hotspot.java_machine import JavaError, JavaMachine, SampleEvent, there
+from fuzz.targets.hotspot.driver import HotspotDriver
+from fuzz.targets.hotspot.java_machine import (
+    JavaError,
+    JavaMachine,
+    SampleEvent,
+    defined_class,
+    there,
+)
 from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.share_class import PLACES, RUN, RUN_TYPE, SHARE, share_class
 from fuzz.targets.hotspot.structs import word
@@ -60,14 +66,14 @@ class ConcurrentDriver(HotspotDriver):
     CODE: ClassVar[bytes] = share_class()
     PROMISES_PLACES = False
     FLAGS = ()
+    TAKES_TURNS = False
 
     @cached_property
     @override
     def machine(self) -> JavaMachine:
         machine = super().machine
         jni, env = machine.jni, self.attached[0].env
-        jni.DefineClass(env, SHARE.encode(), None, self.CODE, len(self.CODE))
-        self._share_class = jni.NewGlobalRef(env, there(jni.FindClass(env, SHARE.encode())))
+        self._share_class = defined_class(jni, env, SHARE, self.CODE)
         self._number = there(jni.GetFieldID(env, self._share_class, b"number", b"J"))
         self._run_share = there(
             jni.GetStaticMethodID(env, self._share_class, RUN.encode(), RUN_TYPE.encode())
@@ -182,4 +188,4 @@ class ConcurrentDriver(HotspotDriver):
 
 
 if __name__ == "__main__":
-    ConcurrentDriver.main(serve_apart)
+    ConcurrentDriver.main()

@@ -14,30 +14,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import repeat
 from random import Random
-from typing import Any, ClassVar, TextIO
+from typing import Any, ClassVar
 
 import attrs
+from typing_extensions import override
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of
 from fuzz.protocol.contract import Contract, Layout, Setting
 from fuzz.protocol.counting import Buffers
-from fuzz.protocol.target import Target
 from fuzz.protocol.written import contents_of, row_of
 from fuzz.targets.hotspot import collectors
-from fuzz.targets.hotspot.collectors import EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH, ZGC
+from fuzz.targets.hotspot.collectors import EPSILON, G1, SERIAL, SHENANDOAH
 from fuzz.targets.hotspot.contract import contract, contract_as_documented
-from fuzz.targets.hotspot.hotspot_state import (
-    EpsilonHeap,
-    G1Heap,
-    JavaHeap,
-    ParallelHeap,
-    Samplers,
-    SerialEden,
-    ShenandoahHeap,
-    ZHeap,
-)
+from fuzz.targets.hotspot.hotspot_state import HEAPS, Samplers, ShenandoahHeap
 from fuzz.targets.hotspot.java_machine import JavaMachine, JavaThread
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
 from fuzz.targets.process.driver import CarryOut, Driver
@@ -52,14 +43,6 @@ BIRTHS = 2
 COLLECTIONS_MAX = 100
 """If eden is not empty after this many, another thread allocates."""
 G1_PINS_REGIONS_SINCE = 22
-HEAPS: Mapping[str, type[JavaHeap]] = {
-    SERIAL: SerialEden,
-    PARALLEL: ParallelHeap,
-    G1: G1Heap,
-    ZGC: ZHeap,
-    SHENANDOAH: ShenandoahHeap,
-    EPSILON: EpsilonHeap,
-}
 
 
 class HotspotDriver(Driver):
@@ -71,6 +54,8 @@ class HotspotDriver(Driver):
     """Whether the implementation's contract promises where objects and buffers are."""
     FLAGS: ClassVar[tuple[str, ...]] = ("-XX:-UseCompiler",)
     """A compiler's thread resolves a method's references, and for that takes a buffer in eden."""
+    TAKES_TURNS: ClassVar[bool] = True
+    """Whether one thread runs at a time."""
 
     def __init__(self, name: str, library: str) -> None:
         super().__init__(name)
@@ -88,7 +73,7 @@ class HotspotDriver(Driver):
         self._birth_bytes = 0
         self._callback_length = 0
         self._sampled_at = 0
-        self._helper = Threads()
+        self._helper = Threads(first_started=0)
         self._pinned: list[tuple[int, int, int]] = []
 
     @cached_property
@@ -116,13 +101,13 @@ class HotspotDriver(Driver):
         if isinstance(self._heap, ShenandoahHeap):
             machine.send_collections_to(self._heap.counter.callback)
         self._samplers = Samplers(self._structs, self._library)
-        self.attached[0] = machine.attach()
+        self.attached[0] = self.main_thread = machine.attach()
         return machine
 
     @cached_property
     def _pinner(self) -> JavaThread:
         """The thread that does nothing but wait in critical sections."""
-        return self._helper.run(1, self.machine.attach)
+        return self._helper.run(0, self.machine.attach)
 
     @property
     def _collects_beside_pins(self) -> bool:
@@ -135,19 +120,10 @@ class HotspotDriver(Driver):
             return self.machine.feature_release >= G1_PINS_REGIONS_SINCE
         return self._collector == SHENANDOAH
 
-    def _hold_still(self, array: int) -> None:
-        items = self._helper.run(1, partial(self._pinner.pin, array))
-        self._pinned.append((array, items, self._heap.address_of(array)))
-
     def _let_go(self, pinned: tuple[int, int, int]) -> None:
         array, items, _ = pinned
-        self._helper.run(1, partial(self._pinner.unpin, array, items))
-        self.attached[0].free(array)
-
-    def _check_pinned(self) -> None:
-        for array, _, at in self._pinned:
-            if self._heap.address_of(array) != at:
-                raise RuntimeError("a pinned array has been moved")
+        self._helper.run(0, partial(self._pinner.unpin, array, items))
+        self.main_thread.free(array)
 
     def _measure_birth(self) -> int:
         """What a thread allocates when it starts. The first ones also create shared objects."""
@@ -221,9 +197,7 @@ class HotspotDriver(Driver):
         self.machine.set_interval(RESTING_PERIOD_BYTES)
         while self._pinned:
             self._let_go(self._pinned.pop())
-        for root in self.roots:
-            self.attached[0].free(root)
-        self.roots, self.identities, self.string_count = [], {}, 0
+        self._free_roots()
         for number in range(self.thread_count):
             if number not in self.attached:
                 self._attach(number)
@@ -233,6 +207,11 @@ class HotspotDriver(Driver):
             self._pinner  # noqa: B018 - its thread allocates when it is attached
         self._empty_heap()
         self._is_used = False
+
+    def _free_roots(self) -> None:
+        for root in self.roots:
+            self.main_thread.free(root)
+        self.roots, self.identities, self.string_count = [], {}, 0
 
     def _begin_samplers(self, generator: int, first_bytes: Iterable[int]) -> None:
         self._samplers.begin(generator)
@@ -316,8 +295,10 @@ class HotspotDriver(Driver):
         return answer
 
     def after_collection(self) -> None:
-        self.observation.graph = self.graph(self.attached[0])
-        self._check_pinned()
+        self.observation.graph = self.graph(self.main_thread)
+        for array, _, at in self._pinned:
+            if self._heap.address_of(array) != at:
+                raise RuntimeError("a pinned array has been moved")
 
     def _observe_buffer(self, before: int, has_collected: bool) -> None:
         """Observe where in its thread's buffer the object is, and the size of a new buffer.
@@ -368,7 +349,9 @@ class HotspotDriver(Driver):
         return self.identities.setdefault(code, len(self.identities) + 1)
 
     def pin(self, root: int) -> None:
-        self._hold_still(self.thread.hold(self.roots[root]))
+        array = self.thread.hold(self.roots[root])
+        items = self._helper.run(0, partial(self._pinner.pin, array))
+        self._pinned.append((array, items, self._heap.address_of(array)))
 
     def unpin(self, root: int) -> None:
         places = [at for _, _, at in self._pinned]
@@ -462,8 +445,18 @@ class HotspotDriver(Driver):
             yield reference, _row(thread, reference, discover)
 
     def _same(self, references: Sequence[int], reference: int) -> int | None:
-        is_same = self.attached[0].is_same
+        is_same = self.main_thread.is_same
         return next((at for at, each in enumerate(references) if is_same(each, reference)), None)
+
+    @classmethod
+    @override
+    def main(cls, answer: Callable[..., None] = serve) -> None:
+        """Serve it. What the machine prints goes to standard error, not to the answers."""
+        if cls.TAKES_TURNS:
+            stay_on_one_processor()
+        with open(os.dup(1), "w", encoding="utf-8") as own:  # noqa: PTH123 - no path
+            os.dup2(2, 1)
+            super().main(lambda target, lines, _: answer(target, lines, own))
 
 
 def _row(thread: JavaThread, reference: int, discover: Callable[[int], int]) -> list[int]:
@@ -488,15 +481,5 @@ def _number(thread: JavaThread, reference: int) -> int:
     return thread.number(reference) if is_node else thread.length(reference)
 
 
-def serve_apart(
-    target: Target, lines: TextIO, answers: TextIO, answer: Callable[..., None] = serve
-) -> None:
-    """Serve it. What the machine prints when it dies goes to standard error, not to the answers."""
-    with open(os.dup(1), "w", encoding="utf-8") as own:  # noqa: PTH123 - no path
-        os.dup2(2, 1)
-        answer(target, lines, own)
-
-
 if __name__ == "__main__":
-    stay_on_one_processor()
-    HotspotDriver.main(serve_apart)
+    HotspotDriver.main()

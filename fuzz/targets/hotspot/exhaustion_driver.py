@@ -26,10 +26,8 @@ from fuzz.targets.hotspot.collectors import (
     heap_bytes,
     old_bytes,
 )
-from fuzz.targets.hotspot.driver import serve_apart
 from fuzz.targets.hotspot.finalizers_driver import HotspotFinalizersDriver
 from fuzz.targets.hotspot.java_machine import AllocationError, JavaMachine, there
-from fuzz.targets.process.threads import stay_on_one_processor
 
 HEAP_SPACE = b"Java heap space"
 OBJECT_BYTES_MAX = 2**23
@@ -140,5 +138,4 @@ class HotspotExhaustionDriver(HotspotFinalizersDriver):
 
 
 if __name__ == "__main__":
-    stay_on_one_processor()
-    HotspotExhaustionDriver.main(serve_apart)
+    HotspotExhaustionDriver.main()

@@ -8,7 +8,6 @@ references has nothing left to do.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
 from ctypes import c_int64
 from functools import cached_property
@@ -21,10 +20,9 @@ from fuzz.protocol import actions
 from fuzz.protocol.contract import NO_SAMPLING, Contract
 from fuzz.protocol.finalizers import Finalizers
 from fuzz.targets.hotspot.collectors import COLLECTOR, SETTINGS_AS_DOCUMENTED, SETTINGS_OF_KINDS
-from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
-from fuzz.targets.hotspot.java_machine import JavaMachine, there
-from fuzz.targets.process.driver import CarryOut
-from fuzz.targets.process.threads import stay_on_one_processor
+from fuzz.targets.hotspot.driver import HotspotDriver
+from fuzz.targets.hotspot.java_machine import JavaMachine, held_class, there
+from fuzz.targets.process.driver import CarryOut, without
 
 PROMISE = Finalizers(within=0, weak="cleared_before", objects="dead")
 """java.lang.ref.PhantomReference: references are queued "at the same time or at some later time",
@@ -41,8 +39,8 @@ ROUNDS_MAX = 10_000
 """How often the driver looks for the sentinel's reference while the machine has nothing to do."""
 SENTINEL = -1
 """The number of a finalizer that is none of a trace's."""
-QUEUE, PHANTOM = b"java/lang/ref/ReferenceQueue", b"java/lang/ref/PhantomReference"
-REFERENCE = b"java/lang/ref/Reference"
+QUEUE, PHANTOM = "java/lang/ref/ReferenceQueue", "java/lang/ref/PhantomReference"
+REFERENCE = "java/lang/ref/Reference"
 
 
 class HotspotFinalizersDriver(HotspotDriver):
@@ -56,11 +54,9 @@ class HotspotFinalizersDriver(HotspotDriver):
     def machine(self) -> JavaMachine:
         machine = super().machine
         jni, env = machine.jni, self.attached[0].env
-
-        def kind(name: bytes) -> int:
-            return int(jni.NewGlobalRef(env, there(jni.FindClass(env, name))))
-
-        queue, self._phantom, self._reference = map(kind, (QUEUE, PHANTOM, REFERENCE))
+        queue, self._phantom, self._reference = (
+            held_class(jni, env, name) for name in (QUEUE, PHANTOM, REFERENCE)
+        )
         constructor = b"(Ljava/lang/Object;Ljava/lang/ref/ReferenceQueue;)V"
         self._new, new_queue, self._poll, self._clear_it, self._refers_to = (
             there(jni.GetMethodID(env, *each))
@@ -137,7 +133,7 @@ class HotspotFinalizersDriver(HotspotDriver):
     def add(self, target: int, number: int) -> None:
         jni, thread = self.machine.jni, self.attached[0]
         arguments = (c_int64 * 2)(target, self._queue)
-        made = jni.NewObjectA(thread.env, self._phantom, self._new, ctypes.addressof(arguments))
+        made = jni.NewObjectA(thread.env, self._phantom, self._new, arguments)
         self._phantoms[thread.kept(made)] = number
 
     def unregister(self, root: int) -> None:
@@ -154,11 +150,7 @@ class HotspotFinalizersDriver(HotspotDriver):
         return pending
 
     CARRY_OUT: ClassVar[CarryOut] = {
-        **{
-            each: do
-            for each, do in HotspotDriver.CARRY_OUT.items()
-            if each not in (*OF_SAMPLING, *OF_PINS)
-        },
+        **without(HotspotDriver.CARRY_OUT, *OF_SAMPLING, *OF_PINS),
         actions.RegisterFinalizer: lambda driver, each: driver.add(
             driver.roots[each.root], each.number
         ),
@@ -168,5 +160,4 @@ class HotspotFinalizersDriver(HotspotDriver):
 
 
 if __name__ == "__main__":
-    stay_on_one_processor()
-    HotspotFinalizersDriver.main(serve_apart)
+    HotspotFinalizersDriver.main()

@@ -6,14 +6,14 @@ src/hotspot/share/runtime/threadHeapSampler.cpp, gc/shared/threadLocalAllocBuffe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from ctypes import c_uint32, string_at
 from pathlib import Path
 
 from typing_extensions import override
 
 from fuzz.problems import BadInputError
-from fuzz.targets.hotspot.java_machine import referred
+from fuzz.targets.hotspot.collectors import EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH, ZGC
 from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs, set_word, word
 
@@ -24,6 +24,8 @@ OLD_REFILLS_OFFSET = 72
 CHARGED_OFFSET, TRUE_END_OFFSET = 64, 32
 """The offsets of the bytes charged ahead, and of a buffer's end without regard to sampling. The
 table has neither."""
+REFERENCE_TAGS = 7
+"""Since version 21 these bits of a reference are its kind."""
 NURSERY_BYTES = 2**20
 MACHINE_BYTES = 4096
 """An upper bound of the VM's own objects in the survivor space, such as strings of its classes."""
@@ -140,7 +142,7 @@ class JavaHeap:
 
     def key_of(self, reference: int) -> int:
         """The same for all references to one object, and only these, until the next collection."""
-        return referred(reference)
+        return word(reference & ~REFERENCE_TAGS)
 
     def address_of(self, reference: int) -> int:
         return self.key_of(reference)
@@ -243,9 +245,9 @@ class ZHeap(JavaHeap):
     @override
     def address_of(self, reference: int) -> int:
         address = self.key_of(reference)
-        return (
-            address if self._shift is None else address >> c_uint32.from_address(self._shift).value
-        )
+        if self._shift is None:
+            return address
+        return address >> c_uint32.from_address(self._shift).value
 
 
 class ShenandoahHeap(JavaHeap):
@@ -275,3 +277,14 @@ class EpsilonHeap(JavaHeap):
     @property
     def is_used_up(self) -> bool:  # type: ignore[override]
         return 2 * (word(self._space + self._top) - self.start) > self._reserved_bytes
+
+
+HEAPS: Mapping[str, type[JavaHeap]] = {
+    SERIAL: SerialEden,
+    PARALLEL: ParallelHeap,
+    G1: G1Heap,
+    ZGC: ZHeap,
+    SHENANDOAH: ShenandoahHeap,
+    EPSILON: EpsilonHeap,
+}
+"""The heap of each collector."""

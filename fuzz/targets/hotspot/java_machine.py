@@ -11,7 +11,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import PYFUNCTYPE, c_int32, c_int64, c_uint8, c_void_p
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 from fuzz.problems import BadInputError
@@ -25,8 +25,6 @@ NODE_LONGS = (1, 7, 64)
 """The numbers of further fields that nodes may have."""
 KNOWN_RELEASES = range(17, 26)
 JNI_VERSION, JVMTI_VERSION = 0x00010008, 0x300B0000
-REFERENCE_TAGS = 7
-"""Since version 21 these bits of a reference are its kind."""
 EVENT_MIN, COLLECTED_EVENT, SAMPLED_EVENT = 50, 82, 86
 CAN_REPORT_COLLECTIONS_BIT, CAN_SAMPLE_BIT = 31, 43
 CAPABILITIES_BYTES = 16
@@ -37,6 +35,7 @@ JNI = {
     "DefineClass": (5, REF, TEXT, REF, TEXT, INT),
     "FindClass": (6, REF, TEXT),
     "ExceptionOccurred": (15, REF),
+    "ExceptionDescribe": (16, None),
     "ExceptionClear": (17, None),
     "PushLocalFrame": (19, INT, INT),
     "PopLocalFrame": (20, REF, REF),
@@ -51,6 +50,7 @@ JNI = {
     "GetMethodID": (33, REF, REF, TEXT, TEXT),
     "CallObjectMethodA": (36, REF, REF, REF, REF),
     "CallBooleanMethodA": (39, c_uint8, REF, REF, REF),
+    "CallLongMethodA": (54, LONG, REF, REF, REF),
     "CallVoidMethodA": (63, None, REF, REF, REF),
     "GetFieldID": (94, REF, REF, TEXT, TEXT),
     "GetObjectField": (95, REF, REF, REF),
@@ -60,7 +60,9 @@ JNI = {
     "GetStaticMethodID": (113, REF, REF, TEXT, TEXT),
     "CallStaticObjectMethodA": (116, REF, REF, REF, REF),
     "CallStaticBooleanMethodA": (119, c_uint8, REF, REF, REF),
+    "CallStaticLongMethodA": (134, LONG, REF, REF, REF),
     "CallStaticVoidMethodA": (143, None, REF, REF, REF),
+    "NewStringUTF": (167, REF, TEXT),
     "GetStringUTFChars": (169, REF, REF, REF),
     "ReleaseStringUTFChars": (170, None, REF, REF),
     "GetArrayLength": (171, INT, REF),
@@ -162,23 +164,27 @@ class Functions:
             raise JavaError(f"{name} answers with error {code}")
 
 
+def held_class(jni: Functions, env: int, name: str) -> int:
+    """A global reference to the class of that name."""
+    return int(jni.NewGlobalRef(env, there(jni.FindClass(env, name.encode()))))
+
+
+def defined_class(jni: Functions, env: int, name: str, data: bytes) -> int:
+    """The same, after the class was made from its file."""
+    jni.DefineClass(env, name.encode(), None, data, len(data))
+    return held_class(jni, env, name)
+
+
 class JavaNames:
     """The classes, fields and methods; `use` chooses the classes of nodes and strings."""
 
     def __init__(self, jni: Functions, env: int) -> None:
-        def kind(name: str) -> int:
-            local = there(jni.FindClass(env, name.encode()))
-            return int(jni.NewGlobalRef(env, local))
-
-        data = class_file()
-        jni.DefineClass(env, NODE.encode(), None, data, len(data))
-        self.node, self.object, *references = map(kind, (NODE, OBJECT, WEAK, SOFT))
+        kind = partial(held_class, jni, env)
+        self.node = defined_class(jni, env, NODE, class_file())
+        self.object, *references = map(kind, (OBJECT, WEAK, SOFT))
         self.weak = references[0]
-        self._nodes = {0: self.node}
-        for longs in NODE_LONGS:
-            name, data = node_with(longs)
-            jni.DefineClass(env, name.encode(), None, data, len(data))
-            self._nodes[longs] = kind(name)
+        self._nodes = {longs: defined_class(jni, env, *node_with(longs)) for longs in NODE_LONGS}
+        self._nodes[0] = self.node
         self._strings = {
             1: (*(kind("[B"), jni.NewByteArray), *(jni.GetByteArrayRegion, jni.SetByteArrayRegion)),
             8: (*(kind("[J"), jni.NewLongArray), *(jni.GetLongArrayRegion, jni.SetLongArrayRegion)),
@@ -199,9 +205,8 @@ class JavaNames:
         self._references = [(each, there(jni.GetMethodID(env, each, *made))) for each in references]
         self.use_soft(False)
 
-        data = class_file(WHITE_BOX, (), natives=(REGISTER, YOUNG))
-        jni.DefineClass(env, WHITE_BOX.encode(), None, data, len(data))
-        self.white_box = kind(WHITE_BOX)
+        box = class_file(WHITE_BOX, (), natives=(REGISTER, YOUNG))
+        self.white_box = defined_class(jni, env, WHITE_BOX, box)
         register, self.collect_young = (
             there(jni.GetStaticMethodID(env, self.white_box, name.encode(), descriptor.encode()))
             for name, descriptor in (REGISTER, YOUNG)
@@ -239,39 +244,32 @@ class JavaMachine:
         self._java = java.value
         self._invocation = Functions(INVOCATION, self._java)
         self.jni = Functions(JNI, env.value)
-        self._tools = self._interface(JVMTI_VERSION)
+        self._tools = self._interface("GetEnv", JVMTI_VERSION)
         self._jvmti = Functions(JVMTI, self._tools)
         self.samples: list[SampleEvent] = []
         """What the machine has reported since `take_samples`."""
         self.called_back: Callable[[int, int], None] | None = None
         """It is called for each sample, with the thread's `JNIEnv` and the object."""
-        self._refuse_unknown()
-        self._listen()
-        self.names = JavaNames(self.jni, env.value)
-
-    def _refuse_unknown(self) -> None:
-        """Another version may count differently. Raises BadInputError."""
+        # Another version may count differently.
         if self.feature_release not in KNOWN_RELEASES:
             first, last = KNOWN_RELEASES[0], KNOWN_RELEASES[-1]
             raise BadInputError(
                 f"{self.version}: how Java {self.feature_release} samples is not known; "
                 f"name a JVM of version {first} to {last} with --java"
             )
+        self._callbacks = (c_void_p * (SAMPLED_EVENT - EVENT_MIN + 1))()
+        self._callback = Sampled(self.sampled)  # The machine keeps only its address.
+        self.send_samples_to(ctypes.cast(self._callback, c_void_p).value)
+        self.names = JavaNames(self.jni, env.value)
 
-    def _interface(self, version: int) -> int:
+    def _interface(self, function: str, argument: int) -> int:
+        """The interface that a function of the invocation interface gives to this thread."""
         pointer = c_void_p()
-        self._invocation.call("GetEnv", self._java, ctypes.addressof(pointer), version)
+        self._invocation.call(function, self._java, ctypes.addressof(pointer), argument)
         assert pointer.value is not None
         return pointer.value
 
-    def _listen(self) -> None:
-        self._callbacks = (c_void_p * (SAMPLED_EVENT - EVENT_MIN + 1))()
-        self._callback = Sampled(self.sampled)  # The machine keeps only its address.
-        callback = ctypes.cast(self._callback, c_void_p).value
-        assert callback is not None
-        self.send_samples_to(callback)
-
-    def send_samples_to(self, callback: int) -> None:
+    def send_samples_to(self, callback: int | None) -> None:
         self._send_to(SAMPLED_EVENT, CAN_SAMPLE_BIT, callback)
 
     def send_collections_to(self, callback: int) -> None:
@@ -279,7 +277,7 @@ class JavaMachine:
         self._send_to(COLLECTED_EVENT, CAN_REPORT_COLLECTIONS_BIT, callback)
         self._switch(COLLECTED_EVENT, is_on=True)
 
-    def _send_to(self, event: int, capability: int, callback: int) -> None:
+    def _send_to(self, event: int, capability: int, callback: int | None) -> None:
         wanted = (1 << capability).to_bytes(CAPABILITIES_BYTES, "little")
         self._jvmti.call("AddCapabilities", self._tools, wanted)
         self._callbacks[event - EVENT_MIN] = callback
@@ -323,12 +321,9 @@ class JavaMachine:
 
     def attach(self) -> JavaThread:
         """Make the calling thread one of the machine's."""
-        pointer = c_void_p()
         newcomer = Newcomer(JNI_VERSION, b"mutator", None)
-        places = ctypes.addressof(pointer), ctypes.addressof(newcomer)
-        self._invocation.call("AttachCurrentThreadAsDaemon", self._java, *places)
-        assert pointer.value is not None
-        return JavaThread(self, pointer.value)
+        env = self._interface("AttachCurrentThreadAsDaemon", ctypes.addressof(newcomer))
+        return JavaThread(self, env)
 
     @cached_property
     def version(self) -> str:
@@ -381,7 +376,7 @@ class JavaThread:
     """
 
     def __init__(self, machine: JavaMachine, env: int) -> None:
-        self.env = self._env = env
+        self.env = env
         self._jni, self._names = machine.jni, machine.names
         current = self._jni.CallStaticObjectMethodA(
             env, self._names.thread, self._names.current, None
@@ -393,65 +388,62 @@ class JavaThread:
     # Allocation.
 
     def new_node(self) -> int:
-        return self.kept(self._jni.AllocObject(self._env, self._names.node_to_make))
+        return self.kept(self._jni.AllocObject(self.env, self._names.node_to_make))
 
     def new_string(self, length: int) -> int:
-        return self.kept(self._names.new_string(self._env, length))
+        return self.kept(self._names.new_string(self.env, length))
 
     def new_weak(self, root: int) -> int:
         names = self._names
-        arguments = c_int64(root)
-        made = self._jni.NewObjectA(
-            self._env, names.weak, names.make_weak, ctypes.addressof(arguments)
-        )
-        return self.kept(made)
+        target = (c_int64 * 1)(root)
+        return self.kept(self._jni.NewObjectA(self.env, names.weak, names.make_weak, target))
 
     def new_array(self, length: int) -> int:
-        return self.kept(self._jni.NewObjectArray(self._env, length, self._names.object, None))
+        return self.kept(self._jni.NewObjectArray(self.env, length, self._names.object, None))
 
     def kept(self, local: int | None) -> int:
         """A global reference instead of a local one."""
         if local is None:
-            thrown = there(self._jni.ExceptionOccurred(self._env))
-            self._jni.ExceptionClear(self._env)
+            thrown = there(self._jni.ExceptionOccurred(self.env))
+            self._jni.ExceptionClear(self.env)
             raise AllocationError(thrown)
-        kept = self._jni.NewGlobalRef(self._env, local)
-        self._jni.DeleteLocalRef(self._env, local)
+        kept = self._jni.NewGlobalRef(self.env, local)
+        self._jni.DeleteLocalRef(self.env, local)
         return int(kept)
 
     def free(self, reference: int) -> None:
-        self._jni.DeleteGlobalRef(self._env, reference)
+        self._jni.DeleteGlobalRef(self.env, reference)
 
     # Access.
 
     def is_node(self, reference: int) -> bool:
-        return bool(self._jni.IsInstanceOf(self._env, reference, self._names.node))
+        return bool(self._jni.IsInstanceOf(self.env, reference, self._names.node))
 
     def is_string(self, reference: int) -> bool:
         """Whether the object is a string: an array of the items that strings have."""
-        return bool(self._jni.IsInstanceOf(self._env, reference, self._names.string))
+        return bool(self._jni.IsInstanceOf(self.env, reference, self._names.string))
 
     def is_weak(self, reference: int) -> bool:
-        return bool(self._jni.IsInstanceOf(self._env, reference, self._names.weak))
+        return bool(self._jni.IsInstanceOf(self.env, reference, self._names.weak))
 
     def is_alive(self, weak: int) -> bool:
         """Whether a weak reference has its object."""
-        found = self._jni.GetObjectField(self._env, weak, self._names.referent)
+        found = self._jni.GetObjectField(self.env, weak, self._names.referent)
         if found is not None:
-            self._jni.DeleteLocalRef(self._env, found)
+            self._jni.DeleteLocalRef(self.env, found)
         return found is not None
 
     def is_same(self, reference: int, other: int) -> bool:
         return bool(self._jni.IsSameObject(self.env, reference, other))
 
     def number(self, node: int) -> int:
-        return int(self._jni.GetLongField(self._env, node, self._names.number))
+        return int(self._jni.GetLongField(self.env, node, self._names.number))
 
     def set_number(self, node: int, number: int) -> None:
-        self._jni.SetLongField(self._env, node, self._names.number, number)
+        self._jni.SetLongField(self.env, node, self._names.number, number)
 
     def length(self, array: int) -> int:
-        return int(self._jni.GetArrayLength(self._env, array))
+        return int(self._jni.GetArrayLength(self.env, array))
 
     def read(self, root: int, field: int) -> int | None:
         return (self.field if self.is_node(root) else self.item)(root, field)
@@ -460,69 +452,64 @@ class JavaThread:
         """The bytes of all items, read from the heap."""
         length = self.length(string)
         data = ctypes.create_string_buffer(length * self._names.string_item_bytes)
-        self._names.get_region(self._env, string, 0, length, data)
+        self._names.get_region(self.env, string, 0, length, data)
         return data.raw
 
     def set_contents(self, string: int, data: bytes) -> None:
         """Write the bytes of all items."""
-        self._names.set_region(self._env, string, 0, self.length(string), data)
+        self._names.set_region(self.env, string, 0, self.length(string), data)
 
     def field(self, node: int, field: int) -> int | None:
-        found: int | None = self._jni.GetObjectField(self._env, node, self._names.references[field])
+        found: int | None = self._jni.GetObjectField(self.env, node, self._names.references[field])
         return found
 
     def item(self, array: int, index: int) -> int | None:
-        found: int | None = self._jni.GetObjectArrayElement(self._env, array, index)
+        found: int | None = self._jni.GetObjectArrayElement(self.env, array, index)
         return found
 
     def items(self, array: int, length: int) -> list[int | None]:
-        item, env = self._jni.GetObjectArrayElement, self._env
+        item, env = self._jni.GetObjectArrayElement, self.env
         return [item(env, array, index) for index in range(length)]
 
     def write(self, root: int, field: int, value: int | None) -> None:
         if self.is_node(root):
-            self._jni.SetObjectField(self._env, root, self._names.references[field], value)
+            self._jni.SetObjectField(self.env, root, self._names.references[field], value)
         else:
-            self._jni.SetObjectArrayElement(self._env, root, field, value)
+            self._jni.SetObjectArrayElement(self.env, root, field, value)
 
     def collect_young(self) -> None:
         names = self._names
-        self._jni.CallStaticVoidMethodA(self._env, names.white_box, names.collect_young, None)
+        self._jni.CallStaticVoidMethodA(self.env, names.white_box, names.collect_young, None)
 
     def hold(self, reference: int) -> int:
-        return int(self._jni.NewGlobalRef(self._env, reference))
+        return int(self._jni.NewGlobalRef(self.env, reference))
 
     def pin(self, array: int) -> int:
         """Begin a critical section, in which the array does not move; returns its items' address.
 
         A thread in a critical section must do nothing else.
         """
-        return there(self._jni.GetPrimitiveArrayCritical(self._env, array, None))
+        return there(self._jni.GetPrimitiveArrayCritical(self.env, array, None))
 
     def unpin(self, array: int, items: int) -> None:
-        self._jni.ReleasePrimitiveArrayCritical(self._env, array, items, 0)
+        self._jni.ReleasePrimitiveArrayCritical(self.env, array, items, 0)
 
     def copy(self, *arguments: int) -> None:
         values = (c_int64 * len(arguments))(*arguments)
         names = self._names
-        self._jni.CallStaticVoidMethodA(self._env, names.system, names.copy, values)
-        if self._jni.ExceptionCheck(self._env):
-            self._jni.ExceptionClear(self._env)
+        self._jni.CallStaticVoidMethodA(self.env, names.system, names.copy, values)
+        if self._jni.ExceptionCheck(self.env):
+            self._jni.ExceptionClear(self.env)
             raise JavaError("System.arraycopy throws")
 
     @contextmanager
-    def frame(self) -> Iterator[None]:
-        """Local references last until it ends."""
-        self._jni.call("PushLocalFrame", self._env, 16)
+    def frame(self, references: int = 16) -> Iterator[None]:
+        """At least this many local references last until it ends."""
+        self._jni.call("PushLocalFrame", self.env, references)
         try:
             yield
         finally:
-            self._jni.PopLocalFrame(self._env, None)
-
-
-def referred(reference: int) -> int:
-    """The word behind a reference: mostly the object's address."""
-    return word(reference & ~REFERENCE_TAGS)
+            self._jni.PopLocalFrame(self.env, None)
 
 
 def there(pointer: int | None) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from fuzz.protocol import actions
 from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule, Setting
 from fuzz.protocol.counting import RetiredBuffers
 from fuzz.targets.hotspot.class_file import NODE, OBJECT, node_with
@@ -17,6 +18,7 @@ from fuzz.targets.hotspot.collectors import (
     SERIAL,
     SETTINGS_OF_KINDS,
     WASTE_INCREMENT_WORDS,
+    process_setting,
 )
 from fuzz.targets.hotspot.structs import WORD_BYTES
 
@@ -34,16 +36,8 @@ THREADS_MAX = 3
 EACH_OR_ONE = "recordings"
 EACH, ONE = range(2)
 SETTINGS = (
-    Setting(
-        COLLECTOR, 0, Range(0, len(COLLECTORS) - 1), (*range(len(COLLECTORS)),), of_process=True
-    ),
-    Setting(
-        "buffer_bytes",
-        BUFFER_BYTES,
-        Range(0, 8 * BUFFER_BYTES),
-        choices=(BUFFER_BYTES, 0, 8 * BUFFER_BYTES),
-        of_process=True,
-    ),
+    process_setting(COLLECTOR, *range(len(COLLECTORS))),
+    process_setting("buffer_bytes", BUFFER_BYTES, 0, 8 * BUFFER_BYTES),
     Setting(WASTE_SHARE, 8, Range(8, 64), choices=(8, 64), of_process=True),
     Setting(EACH_OR_ONE, EACH, Range(EACH, ONE), choices=(EACH, ONE)),
     Setting("threads", 1, Range(1, THREADS_MAX), choices=(1, 2, THREADS_MAX)),
@@ -67,7 +61,10 @@ INCREMENTS = (0, 0, 1, 2)
 """How often the limit of what may be wasted has grown when a size of `boundary_bytes` leaves it."""
 OBSERVES = ("samples", "weights", "minors", "size", "value", "identity", "graph", "contents")
 SWITCHES = ("enable_sampling", "disable_sampling")
-EXCLUDED = ("set_period", "pin", "unpin", "allocate_weakref", "read_weakref")
+EXCLUDED = (
+    *(actions.SetPeriod, actions.Pin, actions.Unpin),
+    *(actions.AllocateWeakref, actions.ReadWeakref),
+)
 
 
 def buffers_for(

@@ -22,11 +22,11 @@ from typing_extensions import override
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import actions
-from fuzz.protocol.actions import Action, name_of
-from fuzz.protocol.contract import Contract, Layout, Setting
+from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Contract, Setting
 from fuzz.protocol.observation import Observation
 from fuzz.targets.hotspot import collectors
-from fuzz.targets.hotspot.driver import HotspotDriver, serve_apart
+from fuzz.targets.hotspot.driver import HotspotDriver
 from fuzz.targets.hotspot.java_machine import JavaMachine
 from fuzz.targets.hotspot.jfr_contract import (
     ALWAYS,
@@ -46,9 +46,9 @@ from fuzz.targets.hotspot.jfr_contract import (
     kinds_for,
 )
 from fuzz.targets.hotspot.jfr_recorder import AllocationSample, FlightRecorder
-from fuzz.targets.process.driver import CarryOut
+from fuzz.targets.process.driver import CarryOut, without
 from fuzz.targets.process.serve import serve_batch
-from fuzz.targets.process.threads import stay_on_one_processor
+from fuzz.targets.process.threads import Threads
 
 BIRTHS_MAX = 20
 """How often threads are started until all allocate the same. The first create shared objects."""
@@ -80,6 +80,8 @@ class JfrDriver(HotspotDriver):
     def __init__(self, name: str, library: str) -> None:
         super().__init__(name, library)
         self._folder = _new_folder()
+        # Thread 0 is a new one, too: the thread that creates the machine is the recorder's.
+        self._threads = Threads(first_started=0)
         self._unsettled: list[TimedAllocation] = []
         self._numbers: dict[int, int] = {}
         self._ever_attached: set[int] = set()
@@ -99,8 +101,8 @@ class JfrDriver(HotspotDriver):
     @override
     def machine(self) -> JavaMachine:
         machine = super().machine
-        self._main = self.attached.pop(0)
-        self._recorder = FlightRecorder(machine, self._main.env, self._folder)
+        del self.attached[0]
+        self._recorder = FlightRecorder(machine, self.main_thread, self._folder)
         return machine
 
     @cached_property
@@ -113,7 +115,7 @@ class JfrDriver(HotspotDriver):
         weights = []
         for _ in range(2):
             self._recorder.start(is_on=True)
-            self._threads.run(1, self._allocate_probe)
+            self._threads.run(0, self._allocate_probe)
             weights.append([each.weight for each in self._recorder.stop([self._numbers[0]])])
         first, second = weights
         if not (first and second):
@@ -135,7 +137,11 @@ class JfrDriver(HotspotDriver):
         if self._has_one_recording:
             self._is_on = chosen[EACH_OR_ONE] == ALWAYS
             self._recorder.start(self._is_on)
-        layout = self._layout(chosen)
+        layout = attrs.evolve(
+            collectors.layout_for(chosen, collectors.has_compact_headers(self._library)),
+            large_object_bytes=LARGE_OBJECT_BYTES,
+            object_bytes_max=OBJECT_BYTES_MAX,
+        )
         desired_bytes = self._samplers.buffer_bytes(self.attached[0].address)
         buffers = buffers_for(chosen, desired_bytes, self._heap.reserve_bytes, self._birth_bytes)
         self._kinds = kinds_for(chosen)
@@ -146,23 +152,13 @@ class JfrDriver(HotspotDriver):
         stated = attrs.evolve(stated, version=machine.version)
         return as_documented(stated, chosen) if self.is_as_documented else stated
 
-    def _layout(self, chosen: Mapping[str, int]) -> Layout:
-        begins_at_once = collectors.has_compact_headers(self._library)
-        return attrs.evolve(
-            collectors.layout_for(chosen, begins_at_once),
-            large_object_bytes=LARGE_OBJECT_BYTES,
-            object_bytes_max=OBJECT_BYTES_MAX,
-        )
-
     @override
     def _clear(self) -> None:
         """End the threads of the trace before, and start new ones in an empty eden."""
         self._recorder.drop()
         self._is_on = False
         self._unsettled.clear()
-        for root in self.roots:
-            self._main.free(root)
-        self.roots, self.identities, self.string_count = [], {}, 0
+        self._free_roots()
         self._counts_all  # noqa: B018 - before the threads start
         for _ in range(BIRTHS_MAX):
             births = self._start_threads(self.thread_count if self._birth_bytes else THREADS_MAX)
@@ -182,22 +178,13 @@ class JfrDriver(HotspotDriver):
         threads = self.attached.values()
         return {self._samplers.allocated_bytes(thread.address) for thread in threads}
 
-    # Each thread of the mutator is a new one of the operating system; thread 0 is the recorder's.
-
     @override
     def _attach(self, number: int) -> int:
-        self.attached[number] = self._threads.run(number + 1, self.machine.attach)
-        env = self.attached[number].env
-        name = self._threads.run(number + 1, lambda: self._recorder.number_of(env))
-        self._numbers[number] = name
-        self._ever_attached.add(name)
-        return self.attached[number].address
-
-    @override
-    def _detach(self, number: int) -> None:
-        self._threads.run(number + 1, self.machine.detach)
-        self._threads.end(number + 1)
-        del self.attached[number]
+        address = super()._attach(number)
+        number_of = partial(self._recorder.number_of, self.attached[number].env)
+        self._numbers[number] = self._threads.run(number, number_of)
+        self._ever_attached.add(self._numbers[number])
+        return address
 
     @override
     def call(self, entry: Callable[[Any, Any], object], action: Action) -> object:
@@ -205,8 +192,8 @@ class JfrDriver(HotspotDriver):
             return entry(self, action)
         self.thread = self.attached[action.thread]
         if action.allocates:
-            return self._threads.run(action.thread + 1, partial(self._allocate, entry, action))
-        return self._threads.run(action.thread + 1, lambda: entry(self, action))
+            return self._threads.run(action.thread, partial(self._allocate, entry, action))
+        return self._threads.run(action.thread, lambda: entry(self, action))
 
     def _allocate(self, entry: Callable[[Any, Any], object], action: Action) -> object:
         """Carry out an allocation, and note when it was."""
@@ -219,17 +206,10 @@ class JfrDriver(HotspotDriver):
             kind, thread = self._kinds[str(action.kind)], self._numbers[action.thread]
             self._unsettled.append(TimedAllocation(before, after, thread, kind, self.observation))
         if self._reports_buffers:
-            self._observe_size(start, self.collections != collections)
+            now = self._heap.buffer_start(address)
+            if now and (now != start or self.collections != collections):
+                self.observation.buffer = self._heap.buffer_end(address) - now
         return answer
-
-    def _observe_size(self, before: int, has_collected: bool) -> None:
-        start = self._heap.buffer_start(self.thread.address)
-        if start and (start != before or has_collected):
-            self.observation.buffer = self._heap.buffer_end(self.thread.address) - start
-
-    @override
-    def after_collection(self) -> None:
-        self.observation.graph = self.graph(self._main)
 
     @override
     def enable(self, period_bytes: int) -> None:
@@ -285,11 +265,7 @@ class JfrDriver(HotspotDriver):
         rmtree(self._folder, ignore_errors=True)
 
     CARRY_OUT: ClassVar[CarryOut] = {
-        **{
-            action: entry
-            for action, entry in HotspotDriver.CARRY_OUT.items()
-            if name_of(action) not in EXCLUDED
-        },
+        **without(HotspotDriver.CARRY_OUT, *EXCLUDED),
         actions.DisableSampling: lambda driver, _: driver.disable(),
     }
 
@@ -307,5 +283,4 @@ def _new_folder() -> Path:
 
 
 if __name__ == "__main__":
-    stay_on_one_processor()
-    JfrDriver.main(partial(serve_apart, answer=serve_batch))
+    JfrDriver.main(serve_batch)

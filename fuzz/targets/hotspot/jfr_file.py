@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from fuzz.targets.process.byte_reader import ByteReader
+
 HEADER = struct.Struct(">4s2H7Q")
 """Magic, version, size, places of constants and metadata, start, duration, start and rate of the
 clock. Four bytes follow."""
 HEADER_BYTES = 68
 MAGIC = b"FLR\0"
-METADATA, CONSTANTS = 0, 1
-"""The types of the events that describe the others."""
-VARINT_BYTES_MAX = 9
-MORE = 0x80
-"""The bit that says that another byte follows."""
+CONSTANTS = 1
+"""The type of the events with constants. The header says where the metadata are."""
 NULL, EMPTY, SHARED, UTF8, CHARACTERS, LATIN1 = range(6)
 """How a text is written."""
 
@@ -46,40 +45,22 @@ class ValueType(NamedTuple):
 ValueTypes = Mapping[int, ValueType]
 
 
-class ChunkReader:
-    """Reads values, one after another."""
+class ChunkReader(ByteReader):
+    """Reads values of a recording."""
 
-    def __init__(self, data: bytes, at: int = 0) -> None:
-        self.data = data
-        self.at = at
-
-    def number(self) -> int:
-        """A whole number, of which each byte has seven bits; the ninth has eight."""
-        data, at, shift, number = self.data, self.at, 0, 0
-        while data[at] & MORE and shift < 7 * (VARINT_BYTES_MAX - 1):
-            number |= (data[at] - MORE) << shift
-            at, shift = at + 1, shift + 7
-        self.at = at + 1
-        return number | data[at] << shift
-
-    def taken(self, size_bytes: int) -> bytes:
-        self.at += size_bytes
-        return self.data[self.at - size_bytes : self.at]
+    NUMBER_BYTES_MAX = 9
 
     def text(self) -> str | int | None:
         """A text, or the number of a shared one."""
-        [encoding] = self.taken(1)
-        match encoding:
-            case n if n == NULL:
-                return None
-            case n if n == EMPTY:
-                return ""
-            case n if n == SHARED:
-                return self.number()
-            case n if n == CHARACTERS:
-                return "".join(chr(self.number()) for _ in range(self.number()))
-            case n if n in (UTF8, LATIN1):
-                return self.taken(self.number()).decode("latin1" if n == LATIN1 else "utf-8")
+        encoding = self.fixed(1)
+        if encoding in (NULL, EMPTY):
+            return None if encoding == NULL else ""
+        if encoding == SHARED:
+            return self.number()
+        if encoding == CHARACTERS:
+            return "".join(chr(self.number()) for _ in range(self.number()))
+        if encoding in (UTF8, LATIN1):
+            return self.taken(self.number()).decode("latin1" if encoding == LATIN1 else "utf-8")
         raise ValueError(f"a text of the unknown encoding {encoding}")
 
     def value(self, kinds: ValueTypes, field: Field) -> Any:  # noqa: ANN401 - of any type
@@ -98,7 +79,7 @@ class ChunkReader:
 
 def _fixed(layout: str) -> Callable[[ChunkReader], Any]:
     packed = struct.Struct(layout)
-    return lambda reader: packed.unpack(reader.taken(packed.size))[0]
+    return lambda reader: reader.packed(packed)[0]
 
 
 PLAIN: Mapping[str, Callable[[ChunkReader], Any]] = {

@@ -7,32 +7,14 @@ calls come from the thread that created the machine, whose own samples are left 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from ctypes import Array, c_int64
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from fuzz.targets.hotspot.java_machine import (
-    LONG,
-    REF,
-    TEXT,
-    Functions,
-    JavaError,
-    JavaMachine,
-    there,
-)
+from fuzz.targets.hotspot.java_machine import JavaError, JavaMachine, JavaThread, held_class, there
 from fuzz.targets.hotspot.jfr_file import Event, events_in
 
-JNI = {
-    "ExceptionDescribe": (16, None),
-    "CallObjectMethodA": (36, REF, REF, REF, REF),
-    "CallLongMethodA": (54, LONG, REF, REF, REF),
-    "CallVoidMethodA": (63, None, REF, REF, REF),
-    "GetMethodID": (33, REF, REF, TEXT, TEXT),
-    "CallStaticLongMethodA": (134, LONG, REF, REF, REF),
-    "NewStringUTF": (167, REF, TEXT),
-}
 SAMPLE, LOSS = "jdk.ObjectAllocationSample", "jdk.DataLoss"
 INTERNALS = "jdk/jfr/internal/JVM"
 RECORDING, SETTINGS, FILE = "jdk/jfr/Recording", "jdk/jfr/EventSettings", "java/io/File"
@@ -65,20 +47,20 @@ class AllocationSample(NamedTuple):
 class FlightRecorder:
     """Creates recordings, one after another."""
 
-    def __init__(self, machine: JavaMachine, env: int, folder: Path) -> None:
-        self._jni, self._names, self._env = machine.jni, machine.names, env
-        self._more = Functions(JNI, env)
+    def __init__(self, machine: JavaMachine, thread: JavaThread, folder: Path) -> None:
+        self._jni, self._names = machine.jni, machine.names
+        self._thread, self._env = thread, thread.env
+        jni, env = self._jni, self._env
         self._file = folder / "recording.jfr"
-        self._classes = {name: self._class(name) for name in (RECORDING, SETTINGS, FILE)}
+        names = (RECORDING, SETTINGS, FILE, INTERNALS)
+        self._classes = {name: held_class(jni, env, name) for name in names}
         self._methods = {
-            name: there(
-                self._more.GetMethodID(env, self._classes[owner], method.encode(), kind.encode())
-            )
+            name: there(jni.GetMethodID(env, self._classes[owner], method.encode(), kind.encode()))
             for name, (owner, method, kind) in METHODS.items()
         }
-        self._internals = self._class(INTERNALS)
+        self._internals = self._classes[INTERNALS]
         self._read_clock = there(
-            self._jni.GetStaticMethodID(env, self._internals, b"counterTime", b"()J")
+            jni.GetStaticMethodID(env, self._internals, b"counterTime", b"()J")
         )
         self._numbering = self._find_numbering()
         self._recording: int | None = None
@@ -89,7 +71,7 @@ class FlightRecorder:
 
     def time(self, env: int) -> int:
         """The recorder's clock, read by the thread of `env`, which allocates nothing for that."""
-        return int(self._more.CallStaticLongMethodA(env, self._internals, self._read_clock, None))
+        return int(self._jni.CallStaticLongMethodA(env, self._internals, self._read_clock, None))
 
     def number_of(self, env: int) -> int:
         """The recorder's number of the thread of `env`, which is the calling one."""
@@ -103,21 +85,21 @@ class FlightRecorder:
 
     def _find_numbering(self) -> tuple[Callable[..., int], int, int]:
         """The method for a thread's number; up to 21 it belongs to the only object of its class."""
-        env, jni, more = self._env, self._jni, self._more
+        env, jni = self._env, self._jni
         get = (b"getThreadId", b"(Ljava/lang/Thread;)J")
         method = jni.GetStaticMethodID(env, self._internals, *get)
         if method is not None:
-            return more.CallStaticLongMethodA, self._internals, method
+            return jni.CallStaticLongMethodA, self._internals, method
         jni.ExceptionClear(env)
         kind = f"()L{INTERNALS};"
         only = there(jni.GetStaticMethodID(env, self._internals, b"getJVM", kind.encode()))
         found = jni.CallStaticObjectMethodA(env, self._internals, only, None)
-        method = there(more.GetMethodID(env, self._internals, *get))
-        return more.CallLongMethodA, int(jni.NewGlobalRef(env, found)), method
+        method = there(jni.GetMethodID(env, self._internals, *get))
+        return jni.CallLongMethodA, int(jni.NewGlobalRef(env, found)), method
 
     def start(self, is_on: bool) -> None:
         """Start a recording, in which samples are on or off."""
-        with self._frame():
+        with self._thread.frame(LOCALS):
             made = self._new(RECORDING, "new")
             self._recording = int(self._jni.NewGlobalRef(self._env, made))
             settings = self._call("enable", self._recording, self._text(SAMPLE))
@@ -130,7 +112,7 @@ class FlightRecorder:
 
     def switch(self, is_on: bool) -> None:
         """Switch samples on or off in the running recording."""
-        with self._frame():
+        with self._thread.frame(LOCALS):
             self._call("enable" if is_on else "disable", self._recording, self._text(SAMPLE))
 
     def stop(self, threads: Collection[int]) -> list[AllocationSample]:
@@ -138,7 +120,7 @@ class FlightRecorder:
 
         Raises JavaError if events were lost.
         """
-        with self._frame():
+        with self._thread.frame(LOCALS):
             file = self._new(FILE, "file", self._text(str(self._file)))
             self._do("dump", self._recording, self._call("path", file))
         self.drop()
@@ -160,43 +142,24 @@ class FlightRecorder:
                 raise JavaError(f"the recorder has lost events: {event.fields}")
             yield event
 
-    @contextmanager
-    def _frame(self) -> Iterator[None]:
-        """Local references last until it ends."""
-        self._jni.call("PushLocalFrame", self._env, LOCALS)
-        try:
-            yield
-        finally:
-            self._jni.PopLocalFrame(self._env, None)
-
-    def _class(self, name: str) -> int:
-        local = there(self._jni.FindClass(self._env, name.encode()))
-        return int(self._jni.NewGlobalRef(self._env, local))
-
     def _text(self, text: str) -> int:
-        return int(self._more.NewStringUTF(self._env, text.encode()))
+        return int(self._jni.NewStringUTF(self._env, text.encode()))
 
     def _new(self, owner: str, method: str, *arguments: int | None) -> int | None:
-        values = _values(arguments)
-        made: int | None = self._jni.NewObjectA(
-            self._env, self._classes[owner], self._methods[method], values
-        )
-        return self._checked(made)
+        made, values = self._methods[method], _values(arguments)
+        return self._checked(self._jni.NewObjectA(self._env, self._classes[owner], made, values))
 
     def _call(self, method: str, on: int | None, *arguments: int | None) -> int | None:
-        found: int | None = self._more.CallObjectMethodA(
-            self._env, on, self._methods[method], _values(arguments)
-        )
-        return self._checked(found)
+        called, values = self._methods[method], _values(arguments)
+        return self._checked(self._jni.CallObjectMethodA(self._env, on, called, values))
 
     def _do(self, method: str, on: int | None, *arguments: int | None) -> None:
-        values = _values(arguments)
-        self._more.CallVoidMethodA(self._env, on, self._methods[method], values)
-        self._checked(None)
+        called, values = self._methods[method], _values(arguments)
+        self._checked(self._jni.CallVoidMethodA(self._env, on, called, values))
 
     def _checked(self, answer: int | None) -> int | None:
         if self._jni.ExceptionCheck(self._env):
-            self._more.ExceptionDescribe(self._env)  # It goes to standard error.
+            self._jni.ExceptionDescribe(self._env)  # It goes to standard error.
             raise JavaError("the recorder throws an exception")
         return answer
 

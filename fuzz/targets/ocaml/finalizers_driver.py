@@ -17,7 +17,7 @@ from fuzz.protocol.contract import NO_SAMPLING, Contract, KindLayout
 from fuzz.protocol.finalizers import Finalizers
 from fuzz.targets.ocaml.contract import LAYOUT, SURVIVOR_BYTES, WORD_BYTES, release_of
 from fuzz.targets.ocaml.driver import OcamlDriver, halves, joined
-from fuzz.targets.process.driver import CarryOut
+from fuzz.targets.process.driver import CarryOut, without
 
 OF_MEMPROF = (actions.EnableSampling, actions.DisableSampling)
 PROMISE = Finalizers(order="reverse_registration", weak="cleared_after", destructors=True)
@@ -36,7 +36,7 @@ class OcamlFinalizersDriver(OcamlDriver):
     """Gc.finalise, Gc.finalise_last, Weak and Ephemeron."""
 
     CARRY_OUT: ClassVar[CarryOut] = {
-        **{each: do for each, do in OcamlDriver.CARRY_OUT.items() if each not in OF_MEMPROF},
+        **without(OcamlDriver.CARRY_OUT, *OF_MEMPROF),
         actions.AllocateNode: lambda driver, each: driver.node(each),
         actions.RegisterFinalizer: lambda driver, each: driver.ask(15, each.root, each.number),
         actions.RunFinalizers: lambda driver, each: [*driver.ask(16, each.keep)],

@@ -25,6 +25,11 @@ CarryOut: TypeAlias = Mapping[type[Action], Callable[[Any, Any], object]]
 It returns the answer: an allocation's size, or what the action's class declares as its `answer`."""
 
 
+def without(table: CarryOut, *excluded: type[Action]) -> CarryOut:
+    """The table without the entries of these actions."""
+    return {action: entry for action, entry in table.items() if action not in excluded}
+
+
 class Driver(ABC):
     """A target that is carried out in this process, or in one that this process started."""
 

@@ -22,23 +22,25 @@ def stay_on_one_processor() -> None:
 class Threads:
     """Numbered threads, started when they are needed. Thread 0 is the one that calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_started: int = 1) -> None:
+        """With 0 for `first_started`, thread 0 is started too, and none is the one that calls."""
+        self._first = first_started
         self._others: list[_Other] = []
 
     def run(self, thread: int, work: Callable[[], Result]) -> Result:
-        if thread == 0:
+        if thread < self._first:
             return work()
-        while len(self._others) < thread:
+        while len(self._others) <= thread - self._first:
             self._others.append(_Other())
-        other = self._others[thread - 1]
+        other = self._others[thread - self._first]
         other.ask(work)
         result: Result = other.answer()
         return result
 
     def end(self, thread: int) -> None:
         """End a thread. The next work for its number starts another."""
-        self._others[thread - 1].end()
-        self._others[thread - 1] = _Other()
+        self._others[thread - self._first].end()
+        self._others[thread - self._first] = _Other()
 
     def run_at_once(self, works: Sequence[Callable[[], Result]]) -> list[Result]:
         """The results of work in the first threads, at the same time where Python's lock is free.

@@ -16,7 +16,7 @@ from typing_extensions import override
 from fuzz.protocol import actions
 from fuzz.protocol.contract import Contract
 from fuzz.targets.allocators.block_driver import BlockDriver
-from fuzz.targets.process.driver import CarryOut
+from fuzz.targets.process.driver import CarryOut, without
 from fuzz.targets.process.threads import Threads
 from fuzz.targets.tcmalloc.contract import BLOCK_BYTES_MAX, SETTINGS, contract
 from fuzz.targets.tcmalloc.tcmalloc_program import TcmallocProgram
@@ -45,10 +45,9 @@ class TcmallocDriver(BlockDriver[TcmallocProgram, int]):
     settings = SETTINGS
     block_bytes_max = BLOCK_BYTES_MAX
     CARRY_OUT: ClassVar[CarryOut] = {
-        action: entry
-        for action, entry in BlockDriver.CARRY_OUT.items()
-        if action not in (actions.PauseSampling, actions.ResumeSampling)
-    } | {actions.ReadProfile: lambda driver, _: driver.read_profile()}
+        **without(BlockDriver.CARRY_OUT, actions.PauseSampling, actions.ResumeSampling),
+        actions.ReadProfile: lambda driver, _: driver.read_profile(),
+    }
 
     def __init__(self, name: str, library_name: str = "") -> None:
         super().__init__(name, library_name)

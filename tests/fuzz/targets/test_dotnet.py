@@ -59,6 +59,7 @@ from fuzz.targets.dotnet.diagnostics import Sampled
 from fuzz.targets.dotnet.driver import DotnetDriver
 from fuzz.targets.dotnet.find import COMPILER, HOW_TO_INSTALL, WHEEL, find_carrier, made_program
 from fuzz.targets.dotnet.runtime import Ask, MutatorAnswer, MutatorThread
+from fuzz.targets.process.byte_reader import ByteReader
 from fuzz.targets.registration import Program
 from fuzz.terminal.commands.cli import run_command_line
 
@@ -197,7 +198,7 @@ def test_an_event_may_be_earlier_than_its_predecessor() -> None:
     earlier = bytes([0]) + b"\xf6" + b"\xff" * 8 + b"\1" + b"B"
     header = bytes([4, 0, 0, 0])
     data = header + first + earlier
-    found = [*diagnostics.events_in(diagnostics.Reader(data, 0), len(data))]
+    found = [*diagnostics.events_in(ByteReader(data), len(data))]
     assert found == [(5, 9, 100, b"A"), (5, 9, 90, b"B")]
 
 
