@@ -54,9 +54,7 @@ class DamagingAllocator(Allocator):
 class DamagingDriver(BlockDriver[DamagingAllocator, None]):
     settings = ()
     block_bytes_max = 2**16
-
-    def load(self) -> DamagingAllocator:
-        return DamagingAllocator(self.library_name)
+    load = DamagingAllocator
 
     def find_sampler(self) -> None:
         return None

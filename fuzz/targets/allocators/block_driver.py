@@ -22,7 +22,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.written import NUMBER_BYTES, contents_of, row_of
 from fuzz.targets.allocators.stock_library import Allocator
 from fuzz.targets.process.driver import CarryOut, Driver
-from fuzz.targets.process.threads import Threads
+from fuzz.targets.process.threads import Result, Threads
 
 AnyLibrary = TypeVar("AnyLibrary", bound=Allocator)
 AnySampler = TypeVar("AnySampler")
@@ -73,10 +73,12 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
     """An allocator that only the mutator uses. `threads` is one of its settings."""
 
     block_bytes_max: int
+    load: Callable[..., AnyLibrary]
+    """Loads the library of a name, or without arguments the usual one. Raises BadInputError."""
 
-    def __init__(self, name: str, library_name: str) -> None:
+    def __init__(self, name: str, *library_name: str) -> None:
         super().__init__(name)
-        self.library_name = library_name
+        self._library_name = library_name
         self.samplers: list[AnySampler] = []
         """The samplers of the threads that were needed until now."""
         self.blocks: list[StockBlock] = []
@@ -87,12 +89,12 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
     @cached_property
     def library(self) -> AnyLibrary:
         """The library, which is loaded at the first header."""
-        return self.load()
+        return self.load(*self._library_name)
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
         self._free_all()
         for thread in range(len(self.samplers), self.thread_count):
-            self.samplers.append(self.threads.run(thread, self.find_sampler))
+            self.samplers.append(self.run(thread, self.find_sampler))
         return attrs.evolve(self.begin_samplers(chosen), version=self.library.version)
 
     def _free_all(self) -> None:
@@ -109,10 +111,6 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
             raise damage[0]
 
     @abstractmethod
-    def load(self) -> AnyLibrary:
-        """The library. Raises BadInputError."""
-
-    @abstractmethod
     def find_sampler(self) -> AnySampler:
         """The library's sampler for the calling thread. Raises BadInputError."""
 
@@ -127,10 +125,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
     def forget(self, address: int) -> None:
         """Forget the block at this address, which is being freed."""
 
-    def pause(self) -> None:
-        raise NotImplementedError
-
-    def resume(self) -> None:
+    def switch(self, *, is_on: bool) -> None:
         raise NotImplementedError
 
     @abstractmethod
@@ -138,7 +133,11 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         """Set the mean of the next distances."""
 
     def call(self, entry: Callable[[Any, Any], object], action: Action) -> object:
-        return self.threads.run(action.thread, lambda: entry(self, action))
+        return self.run(action.thread, lambda: entry(self, action))
+
+    def run(self, thread: int, work: Callable[[], Result]) -> Result:
+        """The result of work in a thread of the mutator."""
+        return self.threads.run(thread, work)
 
     def malloc(self, action: actions.Malloc) -> int:
         size_bytes = self._checked_size(action)
@@ -203,7 +202,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
         actions.Realloc: lambda driver, each: driver.realloc(each),
         actions.Free: lambda driver, each: driver.free(each.root),
         actions.SetPeriod: lambda driver, each: driver.set_period(each.period_bytes),
-        actions.PauseSampling: lambda driver, _: driver.pause(),
-        actions.ResumeSampling: lambda driver, _: driver.resume(),
+        actions.PauseSampling: lambda driver, _: driver.switch(is_on=False),
+        actions.ResumeSampling: lambda driver, _: driver.switch(is_on=True),
         actions.CheckContents: lambda driver, _: [block.row() for block in driver.blocks],
     }

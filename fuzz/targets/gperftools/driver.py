@@ -24,7 +24,7 @@ from fuzz.targets.gperftools.contract import (
     as_documented,
     contract,
 )
-from fuzz.targets.gperftools.gperftools_library import LIBRARY, Library, LibrarySampler
+from fuzz.targets.gperftools.gperftools_library import Library, LibrarySampler
 from fuzz.targets.process.driver import CarryOut
 from fuzz.targets.process.serve import serve
 
@@ -38,20 +38,18 @@ class GperftoolsDriver(BlockDriver[Library, LibrarySampler]):
 
     settings = SETTINGS
     block_bytes_max = BLOCK_BYTES_MAX
+    load = Library
     CARRY_OUT: ClassVar[CarryOut] = {
         **BlockDriver.CARRY_OUT,
         actions.ReadProfile: lambda driver, each: driver.read_profile(each.thread),
     }
 
-    def __init__(self, name: str, library_name: str = LIBRARY) -> None:
-        super().__init__(name, library_name)
+    def __init__(self, name: str, *library_name: str) -> None:
+        super().__init__(name, *library_name)
         self._sampled: set[int] = set()
         """The addresses of the blocks that were sampled."""
         self._live_samples = 0
         self._period_bytes = 0
-
-    def load(self) -> Library:
-        return Library(self.library_name)
 
     def find_sampler(self) -> LibrarySampler:
         return self.library.sampler_of_this_thread()
@@ -60,21 +58,16 @@ class GperftoolsDriver(BlockDriver[Library, LibrarySampler]):
         self._sampled, self._live_samples = set(), 0
         self._period_bytes = chosen["period_bytes"]
         samplers = self.samplers[: chosen["threads"]]
-        for thread in range(len(samplers)):
-            self._begin(thread, chosen["sampler_seed"] + thread, bool(chosen["fresh_threads"]))
+        is_fresh = bool(chosen["fresh_threads"])
+        for thread, sampler in enumerate(samplers):
+            # The library creates the main thread's sampler before it has read its parameter.
+            is_early = is_fresh and thread == 0
+            self.library.period_bytes = 0 if is_early else self._period_bytes
+            self.library.begin(sampler, chosen["sampler_seed"] + thread)
+            sampler.initialized = not is_fresh
+        self.library.period_bytes = self._period_bytes
         stated = contract(self.actions, chosen, [sampler.address for sampler in samplers])
         return as_documented(stated) if self.is_as_documented else stated
-
-    def _begin(self, thread: int, seed: int, is_fresh: bool) -> None:
-        """Start a thread's sampler, as the library does when it creates one.
-
-        The main thread's is created before the library has read its parameter.
-        """
-        is_early = is_fresh and thread == 0
-        self.library.period_bytes = 0 if is_early else self._period_bytes
-        self.library.begin(self.samplers[thread], seed)
-        self.samplers[thread].initialized = not is_fresh
-        self.library.period_bytes = self._period_bytes
 
     def allocated(self, thread: int, call: Callable[[], int]) -> int:
         """Count how many more samples the library lists.
@@ -98,11 +91,8 @@ class GperftoolsDriver(BlockDriver[Library, LibrarySampler]):
         sizes = self.library.live_samples(self.samplers[thread])
         return [len(sizes), sum(map(self.library.counted_bytes, sizes))]
 
-    def pause(self) -> None:
-        self.library.period_bytes = 0
-
-    def resume(self) -> None:
-        self.library.period_bytes = self._period_bytes
+    def switch(self, *, is_on: bool) -> None:
+        self.library.period_bytes = self._period_bytes if is_on else 0
 
     def set_period(self, period_bytes: int) -> None:
         self._period_bytes = period_bytes

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from ctypes import c_char_p, c_int, c_int64, c_size_t, c_ssize_t, c_uint64, c_void_p
 from itertools import pairwise
 from mmap import PAGESIZE
 from struct import Struct
@@ -27,6 +28,9 @@ FLAG = (
     "_ZN61FLAG__namespace_do_not_use_directly_use_DECLARE_int64_instead"
     "31FLAGS_tcmalloc_sample_parameterE"
 )
+INIT, PICK = "_ZN8tcmalloc7Sampler4InitEm", "_ZN8tcmalloc7Sampler21PickNextSamplingPointEv"
+READ = "_ZN22TCMallocImplementation15ReadStackTracesEPi"
+"""The names of Sampler::Init, PickNextSamplingPoint and ReadStackTraces in C++."""
 TLS_BYTES = 8192
 """How much of a thread's static storage is searched, down from its thread pointer."""
 UNREACHED = 2**62
@@ -42,11 +46,7 @@ class LibrarySampler(ctypes.Structure):
     generator: int
     initialized: bool
     """False until the first trigger, which restarts the generator from `address`."""
-    _fields_ = (
-        ("bytes_until", ctypes.c_int64),
-        ("generator", ctypes.c_uint64),
-        ("initialized", ctypes.c_bool),
-    )
+    _fields_ = (("bytes_until", c_int64), ("generator", c_uint64), ("initialized", ctypes.c_bool))
 
     @property
     def address(self) -> int:
@@ -58,7 +58,7 @@ class FreeList(ctypes.Structure):
 
     block_bytes: int
     _fields_ = (
-        ("head", ctypes.c_void_p),
+        ("head", c_void_p),
         ("lengths", ctypes.c_uint32 * 4),
         ("block_bytes", ctypes.c_int32),
     )
@@ -72,7 +72,7 @@ class LibraryThreadCache(ctypes.Structure):
         ("lists", FreeList * 128),
         ("sizes", ctypes.c_int32 * 2),
         ("sampler", LibrarySampler),
-        ("thread", ctypes.c_uint64),
+        ("thread", c_uint64),
     )
 
     @property
@@ -86,28 +86,15 @@ class Library(Allocator):
 
     def __init__(self, name: str = LIBRARY) -> None:
         library = load(name, HOW_TO_INSTALL)
-        pointer = ctypes.c_void_p
         try:
             super().__init__(library, "tc_", "tc_malloc_size")
-            self._period = ctypes.c_int64.in_dll(library, FLAG)
-            version = declared(library, "tc_version", ctypes.c_char_p, *[pointer] * 3)
+            self._period = c_int64.in_dll(library, FLAG)
+            version = declared(library, "tc_version", c_char_p, *[c_void_p] * 3)
             self.version = version(None, None, None).decode()
-            self._init = declared(
-                library, "_ZN8tcmalloc7Sampler4InitEm", None, pointer, ctypes.c_uint64
-            )
-            self._pick = declared(
-                library, "_ZN8tcmalloc7Sampler21PickNextSamplingPointEv", ctypes.c_ssize_t, pointer
-            )
-            self._class_of = declared(
-                library, "tc_nallocx", ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int
-            )
-            self._read = declared(
-                library,
-                "_ZN22TCMallocImplementation15ReadStackTracesEPi",
-                pointer,
-                pointer,
-                ctypes.POINTER(ctypes.c_int),
-            )
+            self._init = declared(library, INIT, None, c_void_p, c_uint64)
+            self._pick = declared(library, PICK, c_ssize_t, c_void_p)
+            self._class_of = declared(library, "tc_nallocx", c_size_t, c_size_t, c_int)
+            self._read = declared(library, READ, c_void_p, c_void_p, ctypes.POINTER(c_int))
         except (AttributeError, ValueError) as problem:
             raise BadInputError(
                 f"{name} is not gperftools 2.10's: {problem}; {HOW_TO_INSTALL}"
@@ -137,7 +124,7 @@ class Library(Allocator):
         """
         before, sampler.bytes_until = sampler.bytes_until, UNREACHED
         try:
-            listed = there(self._read(None, ctypes.c_int()))
+            listed = there(self._read(None, c_int()))
             try:
                 return list(_sizes_in(listed))
             finally:
@@ -194,7 +181,7 @@ def bytes_before(memory: int, address: int) -> bytes:
 def _sizes_in(listed: int) -> Iterator[int]:
     """The sizes in a list of samples: each is a count, a size, a depth, and frames."""
     word = POINTER.size
-    while ctypes.c_uint64.from_address(listed).value:
-        yield ctypes.c_uint64.from_address(listed + word).value
-        depth = ctypes.c_uint64.from_address(listed + 2 * word).value
+    while c_uint64.from_address(listed).value:
+        yield c_uint64.from_address(listed + word).value
+        depth = c_uint64.from_address(listed + 2 * word).value
         listed += (3 + depth) * word

@@ -22,7 +22,7 @@ from fuzz.targets.jemalloc.contract import (
     THREADS,
     contract,
 )
-from fuzz.targets.jemalloc.jemalloc_library import LIBRARY, JemallocLibrary, ThreadSampler
+from fuzz.targets.jemalloc.jemalloc_library import JemallocLibrary, ThreadSampler
 from fuzz.targets.process.driver import CarryOut
 
 
@@ -31,16 +31,11 @@ class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
 
     settings = SETTINGS
     block_bytes_max = BLOCK_BYTES_MAX
+    load = JemallocLibrary
     CARRY_OUT: ClassVar[CarryOut] = {
         **BlockDriver.CARRY_OUT,
         actions.ReadProfile: lambda driver, _: driver.read_profile(),
     }
-
-    def __init__(self, name: str, library_name: str = LIBRARY) -> None:
-        super().__init__(name, library_name)
-
-    def load(self) -> JemallocLibrary:
-        return JemallocLibrary(self.library_name)
 
     def find_sampler(self) -> ThreadSampler:
         return ThreadSampler(self.library)
@@ -49,10 +44,10 @@ class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
         first = chosen["sampler_seed"]
         seeds = tuple(range(first, first + chosen["threads"]))
         self.set_period(chosen["period_bytes"])
-        self.pause()  # Each sampler would do that, and undo it.
+        self.switch(is_on=False)  # Each sampler would do that, and undo it.
         for thread, seed in enumerate(seeds):
             self.threads.run(thread, partial(self.samplers[thread].begin, seed))
-        self.resume()
+        self.switch(is_on=True)
         return contract(self.actions, chosen["period_bytes"], seeds)
 
     def read_profile(self) -> list[int]:
@@ -73,11 +68,8 @@ class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
             self.observation.at = address % PAGE_BYTES
         return capacity_bytes
 
-    def pause(self) -> None:
-        self.library.is_active = False
-
-    def resume(self) -> None:
-        self.library.is_active = True
+    def switch(self, *, is_on: bool) -> None:
+        self.library.is_active = is_on
 
     def set_period(self, period_bytes: int) -> None:
         self.library.reset(period_bytes.bit_length() - 1)  # The period is a power of two.

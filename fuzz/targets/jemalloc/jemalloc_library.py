@@ -51,7 +51,12 @@ class JemallocLibrary(Allocator):
             self._control = declared(library, "mallctl", c_int, c_char_p, *[address] * 3, size)
         except AttributeError as problem:
             raise _unknown_build(str(problem)) from problem
-        self._check()
+        version, *_commit = (self._get("version", c_char_p) or b"").decode().split("-")
+        self.version = f"jemalloc {version}"
+        if version != VERSION:
+            raise _unknown_build(f"is {self.version}")
+        if not self._get("opt.prof", c_bool) or self._get("opt.tcache", c_bool):
+            raise BadInputError(f"{LIBRARY} must be loaded under {CONFIGURATION}")
         self.stack: Sequence[int] = STACK
         """The return addresses of the next samples, at most 128."""
         self.backtraces = 0
@@ -59,14 +64,6 @@ class JemallocLibrary(Allocator):
         self._hook = Hook(self._give_stack)  # jemalloc keeps only its address.
         self._set("experimental.hooks.prof_backtrace", self._hook)
         self._is_active = bool(self._get("prof.active", c_bool))
-
-    def _check(self) -> None:
-        version, *_commit = (self._get("version", c_char_p) or b"").decode().split("-")
-        self.version = f"jemalloc {version}"
-        if version != VERSION:
-            raise _unknown_build(f"is {self.version}")
-        if not self._get("opt.prof", c_bool) or self._get("opt.tcache", c_bool):
-            raise BadInputError(f"{LIBRARY} must be loaded under {CONFIGURATION}")
 
     def _give_stack(self, addresses: Any, length: Any, most: int) -> None:  # noqa: ANN401 - pointers of ctypes
         self.backtraces += 1
@@ -97,8 +94,7 @@ class JemallocLibrary(Allocator):
         new = int(self._get("arenas.create", c_uint))
         self._set("thread.arena", c_uint(new))
         if old is not None:
-            name = f"arena.{old}.destroy"
-            _check_answer(name, self._control(name.encode(), None, None, None, 0))
+            self._call(f"arena.{old}.destroy", None, None, None, 0)
         return new
 
     def dumped(self) -> list[int]:
@@ -125,13 +121,17 @@ class JemallocLibrary(Allocator):
     def _get(self, name: str, kind: Any) -> Any:  # noqa: ANN401 - as the control's kind is
         value = kind()
         size = c_size_t(ctypes.sizeof(value))
-        error = self._control(name.encode(), _at(value), _at(size), None, 0)
-        _check_answer(name, error)
+        self._call(name, ctypes.addressof(value), ctypes.addressof(size), None, 0)
         return value.value
 
     def _set(self, name: str, value: Any) -> None:  # noqa: ANN401 - any value of ctypes
-        error = self._control(name.encode(), None, None, _at(value), ctypes.sizeof(value))
-        _check_answer(name, error)
+        self._call(name, None, None, ctypes.addressof(value), ctypes.sizeof(value))
+
+    def _call(self, name: str, *arguments: int | None) -> None:
+        """Raises BadInputError if jemalloc answers with an error."""
+        error = self._control(name.encode(), *arguments)
+        if error:
+            raise _unknown_build(f"mallctl answers {name} with error {error}")
 
 
 @contextmanager
@@ -150,15 +150,6 @@ def _one_more_file(file: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
-
-
-def _check_answer(name: str, error: int) -> None:
-    if error:
-        raise _unknown_build(f"mallctl answers {name} with error {error}")
-
-
-def _at(value: Any) -> int:  # noqa: ANN401 - any value of ctypes
-    return ctypes.addressof(value)
 
 
 def _unknown_build(what: str) -> BadInputError:
@@ -212,10 +203,13 @@ class ThreadSampler:
         self._arena: int | None = None
         address = jemalloc.allocated_address()
         self._allocated = c_uint64.from_address(address)
-        state = next(_states_before(address), None)
-        if state is None:
-            raise _unknown_build("does not keep its state as expected")
-        self.state = state
+        nearest = address - ctypes.sizeof(ThreadState)
+        for place in range(nearest, address - STATE_BYTES_MAX, -8):
+            self.state = state = ThreadState.from_address(place)
+            last, following = state.thread_allocated_last_event, state.thread_allocated_next_event
+            if state.ticks_max == TICKS_MAX and last <= self.allocated_bytes < following:
+                return
+        raise _unknown_build("does not keep its state as expected")
 
     @property
     def allocated_bytes(self) -> int:
@@ -240,13 +234,3 @@ class ThreadSampler:
             raise _unknown_build("does not keep its state as expected")
         state.ticks = TICKS_LAST
         jemalloc.is_active = was_active
-
-
-def _states_before(allocated_address: int) -> Iterator[ThreadState]:
-    allocated_bytes = c_uint64.from_address(allocated_address).value
-    nearest = allocated_address - ctypes.sizeof(ThreadState)
-    for address in range(nearest, allocated_address - STATE_BYTES_MAX, -8):
-        state = ThreadState.from_address(address)
-        last, following = state.thread_allocated_last_event, state.thread_allocated_next_event
-        if state.ticks_max == TICKS_MAX and last <= allocated_bytes < following:
-            yield state

@@ -8,8 +8,7 @@ driver reads no sampler.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from typing_extensions import override
 
@@ -17,26 +16,12 @@ from fuzz.protocol import actions
 from fuzz.protocol.contract import Contract
 from fuzz.targets.allocators.block_driver import BlockDriver
 from fuzz.targets.process.driver import CarryOut, without
-from fuzz.targets.process.threads import Threads
+from fuzz.targets.process.threads import Result
 from fuzz.targets.tcmalloc.contract import BLOCK_BYTES_MAX, SETTINGS, contract
 from fuzz.targets.tcmalloc.tcmalloc_program import TcmallocProgram
 
-Result = TypeVar("Result")
 STEPS_OF_A_SEED = 20
 """The steps of a generator before its first draw: `Sampler::Init` in tcmalloc/sampler.cc."""
-
-
-class ProgramThreads(Threads):
-    """The program's threads, which take turns."""
-
-    def __init__(self, program: Callable[[], TcmallocProgram]) -> None:
-        super().__init__()
-        self._program = program
-
-    @override
-    def run(self, thread: int, work: Callable[[], Result]) -> Result:
-        self._program().thread = thread
-        return work()
 
 
 class TcmallocDriver(BlockDriver[TcmallocProgram, int]):
@@ -44,19 +29,22 @@ class TcmallocDriver(BlockDriver[TcmallocProgram, int]):
 
     settings = SETTINGS
     block_bytes_max = BLOCK_BYTES_MAX
+    load = TcmallocProgram
     CARRY_OUT: ClassVar[CarryOut] = {
         **without(BlockDriver.CARRY_OUT, actions.PauseSampling, actions.ResumeSampling),
         actions.ReadProfile: lambda driver, _: driver.read_profile(),
     }
 
-    def __init__(self, name: str, library_name: str = "") -> None:
-        super().__init__(name, library_name)
-        self.threads = ProgramThreads(lambda: self.library)
+    def __init__(self, name: str, *library_name: str) -> None:
+        super().__init__(name, *library_name)
         self._of_program = 0, 0
         """The profile when the trace began: what the program itself has allocated."""
 
-    def load(self) -> TcmallocProgram:
-        return TcmallocProgram(Path(self.library_name) if self.library_name else None)
+    @override
+    def run(self, thread: int, work: Callable[[], Result]) -> Result:
+        """The threads are the program's, and take turns."""
+        self.library.thread = thread
+        return work()
 
     def find_sampler(self) -> int:
         return self.library.find_sampler()
@@ -77,8 +65,9 @@ class TcmallocDriver(BlockDriver[TcmallocProgram, int]):
 
     def allocated(self, thread: int, call: Callable[[], int]) -> int:
         address = call()
-        samples, weight_bytes = self.library.samples, self.library.weight_bytes
-        self.observation.samples, self.observation.weights = samples, [weight_bytes] * samples
+        answer = self.library.answer
+        self.observation.samples = answer.samples
+        self.observation.weights = [round(answer.weight_bytes)] * answer.samples
         return address
 
     def set_period(self, period_bytes: int) -> None:

@@ -7,7 +7,6 @@ Reading all symbols of a file of 160 MB takes seconds, so that only the requeste
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -41,36 +40,32 @@ class ElfFile:
             if file.read(len(MAGIC)) != MAGIC:
                 raise BadInputError(f"{path}: is not a program for x86-64")
             self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        _, _, _, _, self._segments, self._sections, _, _, _, segments, _, sections, _ = (
+        _, _, _, _, segments_at, sections_at, _, _, _, segments, _, sections, _ = (
             HEADER.unpack_from(self._data)
         )
-        self._segment_count, self._section_count = segments, sections
+        self._segments = self._table(SEGMENT, segments_at, segments)
+        self._sections = [
+            Section(kind, offset, size, link)
+            for _, kind, _, _, offset, size, link, *_ in self._table(SECTION, sections_at, sections)
+        ]
 
     def symbols(self, *names: str) -> list[int]:
         """The value of each symbol. Raises BadInputError if one is missing."""
-        sections = [*self._all_sections()]
-        for table in sections:
+        for table in self._sections:
             if table.kind == SYMBOLS_SECTION:
-                return [self._value(name, table, sections[table.link]) for name in names]
+                return [self._value(name, table, self._sections[table.link]) for name in names]
         raise BadInputError(f"{self.path}: is stripped, so that {names[0]} cannot be found in it")
 
     @property
     def thread_storage_bytes(self) -> int:
         """The distance from the start of a thread's static storage to its thread pointer."""
-        for index in range(self._segment_count):
-            kind, _, _, _, _, _, size, alignment = SEGMENT.unpack_from(
-                self._data, self._segments + index * SEGMENT.size
-            )
+        for kind, _, _, _, _, _, size, alignment in self._segments:
             if kind == THREADS_SEGMENT:
                 return int(-(-size // alignment) * alignment)
         raise BadInputError(f"{self.path}: has no static storage for threads")
 
-    def _all_sections(self) -> Iterator[Section]:
-        for index in range(self._section_count):
-            _, kind, _, _, offset, size, link, *_ = SECTION.unpack_from(
-                self._data, self._sections + index * SECTION.size
-            )
-            yield Section(kind, offset, size, link)
+    def _table(self, form: Struct, place: int, count: int) -> list[tuple[int, ...]]:
+        return [form.unpack_from(self._data, place + form.size * each) for each in range(count)]
 
     def _value(self, name: str, table: Section, names: Section) -> int:
         place = self._data.find(b"\0" + name.encode() + b"\0", names.offset)

@@ -16,7 +16,7 @@ PACKAGE = Path("@cloudflare", "workerd-linux-64")
 HOW_TO_INSTALL = f"npm install {PACKAGE}; or name a program that has it with --library"
 
 
-def find_program(library: Path | None) -> Path:
+def find_program(library: Path | None = None) -> Path:
     """The named program, or the first one that npm has installed. Raises BadInputError."""
     if library is not None:
         if not library.is_file():

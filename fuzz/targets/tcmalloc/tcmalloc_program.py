@@ -53,6 +53,7 @@ class Answer(NamedTuple):
     samples: int
     hook: int
     weight_bytes: float
+    """Of the last sample."""
     thread_pointer: int
     add_up: int
 
@@ -60,59 +61,53 @@ class Answer(NamedTuple):
 class TcmallocProgram(Allocator):
     """The program. The thread `thread` of it makes each call."""
 
-    def __init__(self, library: Path | None) -> None:
+    def __init__(self, *library: str) -> None:
         """Raises BadInputError if there is no such program, or if it cannot be called."""
-        path = find_program(library)
+        path = find_program(*map(Path, library))
         program = ElfFile(path)
         *functions, self._sampler = program.symbols(*SYMBOLS)
         self._storage_bytes = program.thread_storage_bytes
         self.version = version_of(path)
         self.thread = 0
+        compiler = shutil.which(COMPILER)
+        if compiler is None:
+            raise BadInputError(f"{CALLS.name} must be compiled: apt install gcc libc6-dev")
         with TemporaryDirectory(prefix="gcfuzz-") as folder:
-            self.asked = AskedProcess([path], {"LD_PRELOAD": _compiled(folder)})
+            made = Path(folder, "calls.so")
+            options = ["-O1", "-shared", "-fPIC", "-o", str(made), str(CALLS)]
+            compiled(made, [compiler, *options])
+            self.asked = AskedProcess([path], {"LD_PRELOAD": str(made)})
             moved_bytes = self._call(0) - functions[0]
         self._memory = os.open(f"/proc/{self.asked.process.pid}/mem", os.O_RDWR)
         places = [moved_bytes + value for value in functions]
         calls = (partial(self._call, place) for place in places[:-1])
         self._malloc, self._calloc, self._realloc, self.free, self.usable_bytes, *more = calls
         self.set_period, add_hook, self._snapshot = *more, places[-1]
-        add_hook(self._answer.hook)
-        self._start_reader()
-
-    def _call(self, function: int, first: int = 0, second: int = 0) -> int:
-        """The result of a function. Raises EOFError if the program has ended."""
-        self.asked.send(CALL.pack(self.thread, function, first, second))
-        self._answer = Answer(*ANSWER.unpack(self.asked.receive(ANSWER.size)))
-        return self._answer.result
-
-    def _start_reader(self) -> None:
+        add_hook(self.answer.hook)
         self.thread = READER
         sampler = self.find_sampler()
         *others, _ = SAMPLER.unpack(self.read(sampler, SAMPLER.size))
         self.write(sampler, SAMPLER.pack(*others, NEVER_BYTES))
         self.thread = 0
 
+    def _call(self, function: int, first: int = 0, second: int = 0) -> int:
+        """The result of a function. Raises EOFError if the program has ended."""
+        self.asked.send(CALL.pack(self.thread, function, first, second))
+        self.answer = Answer(*ANSWER.unpack(self.asked.receive(ANSWER.size)))
+        return self.answer.result
+
     def read_profile(self) -> tuple[int, int]:
         """The blocks and bytes in a profile of the program's living blocks."""
         thread, self.thread = self.thread, READER
-        sums = self._call(self._answer.add_up, self._snapshot)
+        sums = self._call(self.answer.add_up, self._snapshot)
         self.thread = thread
         blocks, size_bytes = SUMS.unpack(self.read(sums, SUMS.size))
         return blocks, size_bytes
 
-    @property
-    def samples(self) -> int:
-        return self._answer.samples
-
-    @property
-    def weight_bytes(self) -> int:
-        """The weight of the last sample."""
-        return round(self._answer.weight_bytes)
-
     def find_sampler(self) -> int:
         """The address of the present thread's sampler: `Sampler` in tcmalloc/sampler.h."""
         self.free(self.malloc(1))
-        return self._answer.thread_pointer - self._storage_bytes + self._sampler
+        return self.answer.thread_pointer - self._storage_bytes + self._sampler
 
     def begin(self, sampler: int, state: int) -> None:
         """Have the present thread draw its first distance from this state of its generator."""
@@ -145,12 +140,3 @@ class TcmallocProgram(Allocator):
     @override
     def write(self, address: int, data: bytes) -> None:
         os.pwrite(self._memory, data, address)
-
-
-def _compiled(folder: str) -> str:
-    compiler = shutil.which(COMPILER)
-    if compiler is None:
-        raise BadInputError(f"{CALLS.name} must be compiled: apt install gcc libc6-dev")
-    made = Path(folder, "calls.so")
-    options = ["-O1", "-shared", "-fPIC", "-o", str(made), str(CALLS)]
-    return str(compiled(made, [compiler, *options]))
