@@ -152,19 +152,24 @@ class Program(Registration):
             memory_bytes=options.memory_bytes,
         )
 
-    def variant(
+    def variant(  # noqa: PLR0913 - all by which variants differ
         self,
         suffix: str,
         description: str,
         *,
+        driver: str | None = None,
         command: Command | None = None,
         environment: Sequence[str] = (),
         chunk_actions: int | None = None,
     ) -> Program:
         """A target with the same runtime and another contract; its name ends in the suffix.
 
-        The assignments are added to those of this target.
+        `driver` is the module of its driver, if it is one in Python. The assignments are added to
+        those of this target.
         """
+        if driver is not None:
+            assert isinstance(self.command, PythonDriver)
+            command = attrs.evolve(self.command, module=driver)
         return attrs.evolve(
             self,
             name=self.name + suffix,

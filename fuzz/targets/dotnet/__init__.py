@@ -7,7 +7,6 @@ questions through pipes, and gets the samples through the diagnostics socket. St
 
 from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
 
-FIND = lazily("fuzz.targets.dotnet.find:program")
 DOTNET = Program(
     name="dotnet",
     chunk_actions=16_384,
@@ -19,12 +18,12 @@ DOTNET = Program(
             "msmcp-azure's, or the first SDK found]",
         ),
     ),
-    command=PythonDriver(__name__, FIND),
+    command=PythonDriver(__name__, lazily("fuzz.targets.dotnet.find:program")),
 )
 FINALIZERS = DOTNET.variant(
     "-finalizers",
     "finalizers, weak handles and ConditionalWeakTable of .NET 10",
-    command=PythonDriver(__name__, FIND, "finalizers_driver"),
+    driver="finalizers_driver",
     chunk_actions=8_192,
 )
 TARGETS = (DOTNET, DOTNET.as_documented(), FINALIZERS)

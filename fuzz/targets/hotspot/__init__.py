@@ -6,8 +6,6 @@ alone. Start reading with `driver`; for JDK Flight Recorder, with `jfr_driver`.
 
 from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
 
-FIND = lazily("fuzz.targets.hotspot.find:library")
-
 HOTSPOT = Program(
     name="hotspot",
     chunk_actions=8_192,
@@ -19,29 +17,27 @@ HOTSPOT = Program(
             "found]",
         ),
     ),
-    command=PythonDriver(__name__, FIND),
+    command=PythonDriver(__name__, lazily("fuzz.targets.hotspot.find:library")),
 )
 CONCURRENT = HOTSPOT.variant(
     "-concurrent",
     "hotspot with threads that run at the same time",
-    command=PythonDriver(__name__, FIND, "concurrent_driver"),
+    driver="concurrent_driver",
     chunk_actions=4_096,
 )
 JFR = HOTSPOT.variant(
     "-jfr",
     "hotspot, with the samples of JDK Flight Recorder",
-    command=PythonDriver(__name__, FIND, "jfr_driver"),
+    driver="jfr_driver",
     chunk_actions=4_096,
 )
 FINALIZERS = HOTSPOT.variant(
-    "-finalizers",
-    "hotspot, with phantom references",
-    command=PythonDriver(__name__, FIND, "finalizers_driver"),
+    "-finalizers", "hotspot, with phantom references", driver="finalizers_driver"
 )
 EXHAUSTION = HOTSPOT.variant(
     "-exhaustion",
     "hotspot, with phantom references and a heap that is full",
-    command=PythonDriver(__name__, FIND, "exhaustion_driver"),
+    driver="exhaustion_driver",
 )
 TARGETS = (
     *(HOTSPOT, HOTSPOT.as_documented(), CONCURRENT),

@@ -6,18 +6,16 @@ questions through a pipe. Start reading with `driver`.
 
 from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
 
-FIND = lazily("fuzz.targets.ocaml.find:made_program")
-
 OCAML = Program(
     name="ocaml",
     chunk_actions=16_384,
     description="Memprof of a stock OCaml 4.13 or 5.3",
     options=(PathOption("ocaml", "The ocamlopt of ocaml.  [default: on PATH]"),),
-    command=PythonDriver(__name__, FIND),
+    command=PythonDriver(__name__, lazily("fuzz.targets.ocaml.find:made_program")),
 )
 FINALIZERS = OCAML.variant(
     "-finalizers",
     "Gc.finalise, Weak and Ephemeron of a stock OCaml 4.13 or 5.3",
-    command=PythonDriver(__name__, FIND, "finalizers_driver"),
+    driver="finalizers_driver",
 )
 TARGETS = (OCAML, FINALIZERS)
