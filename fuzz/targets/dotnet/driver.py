@@ -8,7 +8,6 @@ where a thread's allocation context starts and ends.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, ClassVar, NamedTuple
@@ -37,6 +36,7 @@ from fuzz.targets.dotnet.runtime import (
 )
 from fuzz.targets.process.driver import CarryOut, Driver
 from fuzz.targets.process.serve import serve_late
+from fuzz.targets.process.timed import TimedAllocation, allocation_of
 
 
 class ThreadContext(NamedTuple):
@@ -45,14 +45,6 @@ class ThreadContext(NamedTuple):
     start: int = 0
     top: int = 0
     end: int = 0
-
-
-class Unsettled(NamedTuple):
-    """An allocation whose samples are not known yet."""
-
-    thread: MutatorThread
-    answer: MutatorAnswer
-    observation: Observation
 
 
 class DotnetDriver(Driver):
@@ -66,7 +58,7 @@ class DotnetDriver(Driver):
         self._program = program
         self._runtimes: dict[int, Runtime] = {}
         self._threads: list[MutatorThread] = []
-        self._unsettled: list[Unsettled] = []
+        self._unsettled: list[TimedAllocation] = []
         self._has_failed = False
 
     @property
@@ -122,7 +114,9 @@ class DotnetDriver(Driver):
         if not self.is_as_documented:
             self._place(answer, context, has_collected)
         if self.runtime.is_sampling:
-            self._unsettled.append(Unsettled(self.thread, answer, self.observation))
+            made = self.thread.number, answer.address, answer.size_bytes
+            timed = TimedAllocation(answer.before, answer.after, made, self.observation)
+            self._unsettled.append(timed)
         return answer.size_bytes
 
     def new_string(self, length: int) -> int:
@@ -171,20 +165,15 @@ class DotnetDriver(Driver):
             self.runtime.enable()
 
     def disable(self) -> None:
-        """Give each allocation its samples: by thread and time, since addresses are reused."""
+        """Give each allocation its samples."""
         unsettled, self._unsettled = self._unsettled, []
-        of_threads = {thread.number: thread for thread in self._threads}
+        threads = {thread.number for thread in self._threads}
         for sample in self.runtime.disable():
-            if sample.thread not in of_threads or self._has_failed:
+            if sample.thread not in threads or self._has_failed:
                 continue  # A thread of the runtime's own, or perhaps the exception of an error.
-            after = bisect_right(unsettled, sample.time, key=lambda each: each.answer.before)
-            found = unsettled[after - 1] if after else None
-            if (
-                found is None
-                or found.thread is not of_threads[sample.thread]
-                or sample.time > found.answer.after
-                or (sample.address, sample.size_bytes) != found.answer[1:3]
-            ):
+            made = sample.thread, sample.address, sample.size_bytes
+            found = allocation_of(unsettled, sample.time, made)
+            if found is None:
                 observation = unsettled[-1].observation if unsettled else self.observation
                 observation.error = f"a sample of no allocation: {sample}"
                 return

@@ -9,13 +9,12 @@ size of a new buffer, with collectors that choose it.
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import gettempdir
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import attrs
 from typing_extensions import override
@@ -24,47 +23,19 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Setting
-from fuzz.protocol.observation import Observation
-from fuzz.targets.hotspot import collectors
+from fuzz.targets.hotspot import collectors, jfr_contract
 from fuzz.targets.hotspot.driver import HotspotDriver
 from fuzz.targets.hotspot.java_machine import JavaMachine
-from fuzz.targets.hotspot.jfr_contract import (
-    ALWAYS,
-    EACH,
-    EACH_OR_ONE,
-    EXCLUDED,
-    HEAP,
-    LARGE_OBJECT_BYTES,
-    OBJECT_BYTES_MAX,
-    SETTINGS,
-    SETTINGS_AS_DOCUMENTED,
-    THREADS_MAX,
-    WASTE_SHARE,
-    as_documented,
-    buffers_for,
-    contract,
-    kinds_for,
-)
-from fuzz.targets.hotspot.jfr_recorder import AllocationSample, FlightRecorder
+from fuzz.targets.hotspot.jfr_recorder import FlightRecorder
 from fuzz.targets.process.driver import CarryOut, without
 from fuzz.targets.process.serve import serve_batch
 from fuzz.targets.process.threads import Threads
+from fuzz.targets.process.timed import TimedAllocation, allocation_of
 
 BIRTHS_MAX = 20
 """How often threads are started until all allocate the same. The first create shared objects."""
 PROBE_OBJECTS, PROBE_LENGTH = 1000, 1000
 """What two recordings allocate to find out whether the second one counts what the first had."""
-
-
-class TimedAllocation(NamedTuple):
-    """An allocation whose samples are not known yet."""
-
-    before: int
-    after: int
-    """The recorder's time before it, and after it."""
-    thread: int
-    kind: str
-    observation: Observation
 
 
 class JfrDriver(HotspotDriver):
@@ -75,7 +46,9 @@ class JfrDriver(HotspotDriver):
     @cached_property
     @override
     def settings(self) -> tuple[Setting, ...]:
-        return SETTINGS_AS_DOCUMENTED if self.is_as_documented else SETTINGS
+        return (
+            jfr_contract.SETTINGS_AS_DOCUMENTED if self.is_as_documented else jfr_contract.SETTINGS
+        )
 
     def __init__(self, name: str, library: str) -> None:
         super().__init__(name, library)
@@ -92,8 +65,8 @@ class JfrDriver(HotspotDriver):
     def flags_for(self, chosen: Mapping[str, int]) -> tuple[str, ...]:
         return (
             *super().flags_for(chosen),
-            *HEAP,
-            f"-XX:TLABRefillWasteFraction={chosen[WASTE_SHARE]}",
+            *jfr_contract.HEAP,
+            f"-XX:TLABRefillWasteFraction={chosen[jfr_contract.WASTE_SHARE]}",
             f"-XX:FlightRecorderOptions=repository={self._folder}",
         )
 
@@ -132,25 +105,27 @@ class JfrDriver(HotspotDriver):
         self._settle(chosen)
         machine = self.machine
         machine.names.use(chosen["node_longs"], chosen["string_item_bytes"])
-        self._has_one_recording = chosen[EACH_OR_ONE] != EACH
+        self._has_one_recording = chosen[jfr_contract.EACH_OR_ONE] != jfr_contract.EACH
         self._clear()
         if self._has_one_recording:
-            self._is_on = chosen[EACH_OR_ONE] == ALWAYS
+            self._is_on = chosen[jfr_contract.EACH_OR_ONE] == jfr_contract.ALWAYS
             self._recorder.start(self._is_on)
         layout = attrs.evolve(
             collectors.layout_for(chosen, collectors.has_compact_headers(self._library)),
-            large_object_bytes=LARGE_OBJECT_BYTES,
-            object_bytes_max=OBJECT_BYTES_MAX,
+            large_object_bytes=jfr_contract.LARGE_OBJECT_BYTES,
+            object_bytes_max=jfr_contract.OBJECT_BYTES_MAX,
         )
         desired_bytes = self._samplers.buffer_bytes(self.attached[0].address)
-        buffers = buffers_for(chosen, desired_bytes, self._heap.reserve_bytes, self._birth_bytes)
-        self._kinds = kinds_for(chosen)
+        buffers = jfr_contract.buffers_for(
+            chosen, desired_bytes, self._heap.reserve_bytes, self._birth_bytes
+        )
+        self._kinds = jfr_contract.kinds_for(chosen)
         self._reports_buffers = buffers.sizes == "reported" and not self.is_as_documented
         if not self._has_one_recording and self._counts_all:
             buffers = attrs.evolve(buffers, enabling_counts="all")
-        stated = contract(self.actions, chosen, layout, buffers)
+        stated = jfr_contract.contract(self.actions, chosen, layout, buffers)
         stated = attrs.evolve(stated, version=machine.version)
-        return as_documented(stated, chosen) if self.is_as_documented else stated
+        return jfr_contract.as_documented(stated, chosen) if self.is_as_documented else stated
 
     @override
     def _clear(self) -> None:
@@ -161,7 +136,9 @@ class JfrDriver(HotspotDriver):
         self._free_roots()
         self._counts_all  # noqa: B018 - before the threads start
         for _ in range(BIRTHS_MAX):
-            births = self._start_threads(self.thread_count if self._birth_bytes else THREADS_MAX)
+            births = self._start_threads(
+                self.thread_count if self._birth_bytes else jfr_contract.THREADS_MAX
+            )
             if births == {self._birth_bytes}:
                 return
             self._birth_bytes = max(births)
@@ -203,8 +180,8 @@ class JfrDriver(HotspotDriver):
         answer = entry(self, action)
         after = self._recorder.time(env)
         if self._recorder.is_running:
-            kind, thread = self._kinds[str(action.kind)], self._numbers[action.thread]
-            self._unsettled.append(TimedAllocation(before, after, thread, kind, self.observation))
+            made = self._numbers[action.thread], self._kinds[str(action.kind)]
+            self._unsettled.append(TimedAllocation(before, after, made, self.observation))
         if self._reports_buffers:
             now = self._heap.buffer_start(address)
             if now and (now != start or self.collections != collections):
@@ -230,24 +207,15 @@ class JfrDriver(HotspotDriver):
     def settle(self) -> None:
         """End the recording, and give each allocation its samples."""
         if self._recorder.is_running:
+            unsettled = self._unsettled
             for sample in self._recorder.stop(self._ever_attached):
-                self._attribute(sample)
+                made = sample.thread, sample.kind
+                if found := allocation_of(unsettled, sample.time, made):
+                    found.observation.samples += 1
+                    found.observation.weights.append(sample.weight)
+                elif unsettled:
+                    unsettled[-1].observation.error = f"a sample of no allocation: {sample}"
         self._unsettled.clear()
-
-    def _attribute(self, sample: AllocationSample) -> None:
-        unsettled = self._unsettled
-        after = bisect_right(unsettled, sample.time, key=lambda each: each.before)
-        found = unsettled[after - 1] if after else None
-        if (
-            found is None
-            or sample.time > found.after
-            or (sample.thread, sample.kind) != (found.thread, found.kind)
-        ):
-            if unsettled:
-                unsettled[-1].observation.error = f"a sample of no allocation: {sample}"
-            return
-        found.observation.samples += 1
-        found.observation.weights.append(sample.weight)
 
     @override
     def begin_thread(self, thread: int) -> None:  # type: ignore[override]
@@ -265,7 +233,7 @@ class JfrDriver(HotspotDriver):
         rmtree(self._folder, ignore_errors=True)
 
     CARRY_OUT: ClassVar[CarryOut] = {
-        **without(HotspotDriver.CARRY_OUT, *EXCLUDED),
+        **without(HotspotDriver.CARRY_OUT, *jfr_contract.EXCLUDED),
         actions.DisableSampling: lambda driver, _: driver.disable(),
     }
 
