@@ -22,7 +22,7 @@ from fuzz.former_names import target_named
 from fuzz.problems import BadInputError, did_you_mean, summary_of
 from fuzz.protocol.target import Target
 from fuzz.targets.options import NO_OPTIONS, TargetOptions
-from fuzz.targets.registration import PROCESS, InProcess, PathOption, Registration
+from fuzz.targets.registration import PROCESS, InProcess, PathOption, Registration, lazily
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -140,23 +140,14 @@ def chunk_actions_of(name: str) -> int:
 def _found(name: str) -> tuple[Registration, list[str]]:
     """The registration of a target's name, and the bugs to plant in it. Raises BadInputError."""
     if is_user_class(name):
-        return _user_class(name), []
+        create = partial(lazily("fuzz.targets.user_classes:make_user_target"), name)
+        return InProcess(name=name, description="", create=create), []
     base, *bugs = target_named(name).split("+")
-    return _registered(base), bugs
-
-
-def _registered(name: str) -> Registration:
     targets = registry().targets
-    if name not in targets:
-        like = did_you_mean(name, targets) or ";"
+    if base not in targets:
+        like = did_you_mean(base, targets) or ";"
         raise BadInputError(
-            f"unknown target {name!r}{like} `gcfuzz targets` lists them, and --command takes a "
+            f"unknown target {base!r}{like} `gcfuzz targets` lists them, and --command takes a "
             "program that is none of these"
         )
-    return targets[name]
-
-
-def _user_class(name: str) -> Registration:
-    from fuzz.targets.user_classes import make_user_target
-
-    return InProcess(name=name, description="", create=partial(make_user_target, name))
+    return targets[base], bugs

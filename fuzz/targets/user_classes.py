@@ -68,9 +68,14 @@ def _class_in(module: ModuleType, class_name: str, name: str) -> type:
         if not hasattr(found, part):
             where = module.__name__ if found is module else class_name
             there = module.__file__ or "no file"
+            targets = [
+                name
+                for name, each in vars(module).items()
+                if isinstance(each, type) and all(hasattr(each, method) for method in METHODS)
+            ]
             raise BadInputError(
                 f"the target {name}: {where} has no class {part} "
-                f"({there}){did_you_mean(part, _targets_in(module))}"
+                f"({there}){did_you_mean(part, targets)}"
             )
         found = getattr(found, part)
     if not isinstance(found, type):
@@ -85,11 +90,3 @@ def _class_in(module: ModuleType, class_name: str, name: str) -> type:
             f"{' and no method '.join(missing)}; `gcfuzz help test-suites` has an example"
         )
     return found
-
-
-def _targets_in(module: ModuleType) -> list[str]:
-    return [
-        name
-        for name, each in vars(module).items()
-        if isinstance(each, type) and all(hasattr(each, method) for method in METHODS)
-    ]

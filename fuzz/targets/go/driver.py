@@ -75,12 +75,17 @@ class GoMutator(AskedProcess):
             unknown = f"the sampler of this Go is not known: {problem}; {NAME_KNOWN}"
             raise BadInputError(unknown) from problem
         name, wide, rate = (part.decode().strip() for part in GREETING.unpack(greeting))
-        version, self._is_wide = f"Go {name.removeprefix('go')}", wide == "true"
-        spent_numbers = self._numbers_of_sample() - 1
+        version, is_wide = f"Go {name.removeprefix('go')}", wide == "true"
+        self.begin(2, 0)
+        # The state is what the numbers of the first sample have added to 0. With another generator
+        # than those known, the quotient is any number.
+        modulus = 2**64 if is_wide else 2**32
+        state: int = self.ask(GoAsk.LOOK).value
+        spent_numbers = state * pow(STEPS[is_wide], -1, modulus) % modulus - 1
         if not 0 <= spent_numbers <= SPENT_MAX:
             self.close()
             raise BadInputError(f"the generator of {version} is not known; {NAME_KNOWN}")
-        self.sampler = GoSampler(version, self._is_wide, rate == "true", spent_numbers)
+        self.sampler = GoSampler(version, is_wide, rate == "true", spent_numbers)
 
     def ask(self, what: GoAsk, number: int = 0) -> GoAnswer:
         """Raises EOFError if the process has ended, and ValueError if it cannot do that."""
@@ -98,13 +103,6 @@ class GoMutator(AskedProcess):
         if self.ask(GoAsk.ALLOCATE, PROBE_BYTES).value != 1:
             raise BadInputError("the runtime has drawn a distance for something else")
         return self.ask(GoAsk.FREE)
-
-    def _numbers_of_sample(self) -> int:
-        """How many numbers of the generator a sample takes; any number of another generator."""
-        self.begin(2, 0)
-        bits, step = 64 if self._is_wide else 32, STEPS[self._is_wide]
-        numbers: int = self.ask(GoAsk.LOOK).value * pow(step, -1, 2**bits) % 2**bits
-        return numbers
 
 
 class GoDriver(Driver):

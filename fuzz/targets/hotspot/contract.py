@@ -9,7 +9,6 @@ from fuzz.protocol.counting import Buffers
 from fuzz.targets.hotspot.collectors import SETTINGS_AS_DOCUMENTED
 
 PERIODS = Range(0, 2**31 - 8, 8)
-PROMISED_PERIODS = SETTINGS_AS_DOCUMENTED[-1]
 PROMISED = ("samples", "minors", "size", "value", "alive", "identity", "graph", "contents")
 OBSERVES = (*PROMISED, "at", "seed")
 
@@ -63,7 +62,7 @@ def contract_as_documented(
         observes=PROMISED,
         contents="bytes",
         sampling=SamplingRule(
-            period_bytes=PROMISED_PERIODS.range,
+            period_bytes=SETTINGS_AS_DOCUMENTED[-1].range,
             periods=(chosen["period_bytes"],),
             surplus="dropped",
             samples_per_allocation="one",

@@ -37,7 +37,7 @@ from fuzz.targets.process.threads import Threads, stay_on_one_processor
 
 NODE_REFERENCES = 2
 RESTING_PERIOD_BYTES = 2**19
-"""The period between traces."""
+"""The period between traces: the default of JVMTI (SetHeapSamplingInterval)."""
 BIRTHS = 2
 """How many threads are started until it is known what each allocates."""
 COLLECTIONS_MAX = 100
@@ -204,7 +204,9 @@ class HotspotDriver(Driver):
         self._samplers.find_generator(lambda: self._attach(len(self.attached)))
         self._birth_bytes = self._birth_bytes or self._measure_birth()
         if self._collects_beside_pins:
-            self._pinner  # noqa: B018 - its thread allocates when it is attached
+            # Its thread allocates when it is attached. Attached by the first pin of a trace, it
+            # would take a part of eden from the trace, so that samples come at other places.
+            self._pinner  # noqa: B018 - see above
         self._empty_heap()
         self._is_used = False
 

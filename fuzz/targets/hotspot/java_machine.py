@@ -327,8 +327,7 @@ class JavaMachine:
 
     @cached_property
     def version(self) -> str:
-        names = ("java.vm.name", "java.vm.version")
-        return " ".join(map(self._property, names))
+        return " ".join(map(self._property, ("java.vm.name", "java.vm.version")))
 
     @cached_property
     def feature_release(self) -> int:

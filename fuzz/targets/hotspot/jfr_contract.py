@@ -60,7 +60,6 @@ objects."""
 INCREMENTS = (0, 0, 1, 2)
 """How often the limit of what may be wasted has grown when a size of `boundary_bytes` leaves it."""
 OBSERVES = ("samples", "weights", "minors", "size", "value", "identity", "graph", "contents")
-SWITCHES = ("enable_sampling", "disable_sampling")
 EXCLUDED = (
     *(actions.SetPeriod, actions.Pin, actions.Unpin),
     *(actions.AllocateWeakref, actions.ReadWeakref),
@@ -150,7 +149,7 @@ def as_documented(contract: Contract, chosen: Mapping[str, int]) -> Contract:
             seeds=rule.seeds,
             initial_period_bytes=rule.period_bytes.minimum if is_always else 0,
         ),
-    ).without(SWITCHES if is_always else ())
+    ).without(("enable_sampling", "disable_sampling") if is_always else ())
 
 
 def kinds_for(chosen: Mapping[str, int]) -> dict[str, str]:

@@ -114,7 +114,11 @@ def events_in(data: bytes, names: tuple[str, ...]) -> Iterator[Event]:
 
 
 def _events_of_chunk(chunk: bytes, metadata_at: int, names: tuple[str, ...]) -> Iterator[Event]:
-    kinds = _kinds_at(chunk, metadata_at)
+    metadata = ChunkReader(chunk, metadata_at)
+    end = metadata_at + metadata.number()
+    for _ in ("type", "start", "duration", "number of the metadata"):
+        metadata.number()
+    kinds = _kinds_in(chunk[metadata.at : end])
     wanted = {number: kind for number, kind in kinds.items() if kind.name in names}
     constants: dict[str, dict[int, Any]] = {}
     found = []
@@ -145,14 +149,6 @@ def _read_constants(
         for _ in range(reader.number()):
             number = reader.number()
             of_kind[number] = reader.record(kinds, kind)
-
-
-def _kinds_at(chunk: bytes, at: int) -> ValueTypes:
-    reader = ChunkReader(chunk, at)
-    end = at + reader.number()
-    for _ in ("type", "start", "duration", "number of the metadata"):
-        reader.number()
-    return _kinds_in(chunk[reader.at : end])
 
 
 @lru_cache(maxsize=4)

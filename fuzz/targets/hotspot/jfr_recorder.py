@@ -6,7 +6,7 @@ calls come from the thread that created the machine, whose own samples are left 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from ctypes import Array, c_int64
 from operator import attrgetter
 from pathlib import Path
@@ -124,8 +124,12 @@ class FlightRecorder:
             file = self._new(FILE, "file", self._text(str(self._file)))
             self._do("dump", self._recording, self._call("path", file))
         self.drop()
-        own = (each for each in self._events() if each.fields["eventThread"] in threads)
-        samples = [*map(_sample_of, own)]
+        samples = []
+        for event in events_in(self._file.read_bytes(), (SAMPLE, LOSS)):
+            if event.name == LOSS:
+                raise JavaError(f"the recorder has lost events: {event.fields}")
+            if event.fields["eventThread"] in threads:
+                samples.append(_sample_of(event))
         self._file.unlink()
         return sorted(samples, key=attrgetter("time"))
 
@@ -135,12 +139,6 @@ class FlightRecorder:
             self._do("close", self._recording)
             self._jni.DeleteGlobalRef(self._env, self._recording)
             self._recording = None
-
-    def _events(self) -> Iterator[Event]:
-        for event in events_in(self._file.read_bytes(), (SAMPLE, LOSS)):
-            if event.name == LOSS:
-                raise JavaError(f"the recorder has lost events: {event.fields}")
-            yield event
 
     def _text(self, text: str) -> int:
         return int(self._jni.NewStringUTF(self._env, text.encode()))

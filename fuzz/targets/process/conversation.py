@@ -181,7 +181,11 @@ class Conversation:
             checkpoint()
             now = time.monotonic()
             if now >= until:
-                raise BrokenConversationError(self._why_there_is_no_answer())
+                # Processes that it started may still have its output, which then has no end.
+                if self._process.poll() is not None:
+                    raise BrokenConversationError(self._how_it_ended())
+                seconds = self._seconds_allowed
+                raise BrokenConversationError(f"{HANG}: no answer within {seconds:g} s")
             if now >= check_at:
                 self.check_memory(with_children=True)
                 check_at = now + MEMORY_SECONDS
@@ -226,12 +230,6 @@ class Conversation:
             self._poll.unregister(self._stderr)
         self._complaint += chunk
         del self._complaint[:-COMPLAINT_BYTES]
-
-    def _why_there_is_no_answer(self) -> str:
-        # Processes that it started may still have its output, which then has no end.
-        if self._process.poll() is not None:
-            return self._how_it_ended()
-        return f"{HANG}: no answer within {self._seconds_allowed:g} s"
 
     def _how_it_ended(self) -> str:
         try:

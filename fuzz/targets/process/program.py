@@ -30,7 +30,8 @@ from fuzz.targets.process.conversation import BrokenConversationError, Conversat
 ERROR_MAX = 200
 """How many characters of an error are kept."""
 SILENT_TRACES_MAX = 32
-"""After this many traces in a row without an answer to an action, the target is hopeless."""
+"""After this many traces in a row without an answer to an action, the target is hopeless. Each one
+takes two processes, and adds nothing to the count of actions at which a session ends."""
 AHEAD_MAX, AHEAD_STEP = 256, 8
 """How many actions are sent ahead at most, and how many at a time: the program carries them out
 while the next ones are drawn."""
@@ -57,9 +58,6 @@ class TraceState(Enum):
     LOCKSTEP = auto()
     BROKEN = auto()
     NOT_STARTED = auto()
-
-
-WITHOUT_ANSWERS = (TraceState.BROKEN, TraceState.NOT_STARTED)
 
 
 class ProcessTarget(FullTarget):
@@ -145,7 +143,8 @@ class ProcessTarget(FullTarget):
             self._conversation.unread += len(self._sent)
         self._reset(configuration)
         self._state = TraceState.AHEAD
-        if self.starts_afresh or self._has_served_enough:
+        headers = self._conversation.headers if self._conversation else 0
+        if self.starts_afresh or headers >= HEADERS_MAX:
             self._break_off()
         self.earlier = ()
         try:
@@ -172,10 +171,6 @@ class ProcessTarget(FullTarget):
     @property
     def starts_afresh(self) -> bool:  # type: ignore[override]
         return self._fresh_process or self.default_contract().fresh_process
-
-    @property
-    def _has_served_enough(self) -> bool:
-        return self._conversation is not None and self._conversation.headers >= HEADERS_MAX
 
     def _first_contract(self) -> Contract:
         try:
@@ -279,7 +274,7 @@ class ProcessTarget(FullTarget):
 
     @override
     def perform(self, action: Action) -> Observation:
-        if self._state in WITHOUT_ANSWERS:
+        if self._state in (TraceState.BROKEN, TraceState.NOT_STARTED):
             return Observation(error=self._problem)
         try:
             observation = self._perform(action)
@@ -426,10 +421,9 @@ def _refusal_in(line: bytes) -> str | None:
     """What a program found wrong with the trace that ends: an `error` instead of a contract."""
     try:
         _contract_in(line)
-    except WrongContractError:
-        return None
     except BrokenConversationError as problem:
-        return _at("end", problem) if str(problem).startswith("refused") else None
+        if str(problem).startswith("refused"):
+            return _at("end", problem)
     return None
 
 

@@ -64,9 +64,11 @@ def serve_late(target: LateTarget, lines: Iterable[str], answers: TextIO) -> Non
     for line, is_last in _ready_lines(lines):
         waiting.append(_done(target, line))
         if is_last and not _more_comes(lines):
-            _settle(target, waiting, answers)
+            target.settle()
+            _answer(waiting, answers)
     if waiting:
-        _settle(target, waiting, answers)
+        target.settle()
+        _answer(waiting, answers)
 
 
 def _more_comes(lines: Iterable[str]) -> bool:
@@ -87,13 +89,6 @@ def serve_batch(target: LateTarget, lines: Iterable[str], answers: TextIO) -> No
             if len(waiting) > 1 or isinstance(waiting[0], Observation):
                 continue  # Only a header is answered at once.
         _answer(waiting, answers)
-
-
-def _settle(
-    target: LateTarget, waiting: list[Observation | dict[str, object]], answers: TextIO
-) -> None:
-    target.settle()
-    _answer(waiting, answers)
 
 
 def _answer(waiting: list[Observation | dict[str, object]], answers: TextIO) -> None:

@@ -54,8 +54,11 @@ class Mutator(AskedProcess):
             super().__init__(command, {**OWN_ALLOCATOR, **variables}, complaint)
             line = self._answers.readline()
             if self._answers.read(1) == mutator.ANSWER:
-                self.version, address = line.decode().split()
-                self._find_slots(int(address))
+                self.version, table = line.decode().split()
+                self._memory = os.open(f"/proc/{self.process.pid}/mem", os.O_RDWR)
+                rows = self._word(int(table) + LIST_AT)
+                lists = [self._word(rows + WORD_BYTES * row) for row in range(SLOTS >> 8)]
+                self._rows = [self._word(row + LIST_AT) for row in lists]
                 return
             self.process.kill()
             self.close()
@@ -63,13 +66,6 @@ class Mutator(AskedProcess):
             text = complaint.read().decode(errors="replace").strip()
         [*_, last] = text.splitlines() or ["a crash"]
         raise BadInputError(f"{python}: {profiler} cannot be run: {last}")
-
-    def _find_slots(self, table: int) -> None:
-        self._memory = os.open(f"/proc/{self.process.pid}/mem", os.O_RDWR)
-        rows = self._word(table + LIST_AT)
-        self._rows = [
-            self._word(self._word(rows + WORD_BYTES * row) + LIST_AT) for row in range(SLOTS >> 8)
-        ]
 
     def _read(self, address: int, size_bytes: int) -> bytes:
         assert self._memory is not None
