@@ -128,16 +128,12 @@ def limit_bytes(config):
 # The collector, with its edges replaced.
 
 
-def _number_of_arena(arena):
-    """Arenas are far apart, in the order of their creation."""
-    return arena._arena_index << 32
-
-
 def _log_nothing(*_):
     """Replaces the collector's log, which takes most of the time."""
 
 
-llarena.Arena._getid = _number_of_arena
+# Arenas are far apart, in the order of their creation.
+llarena.Arena._getid = lambda arena: arena._arena_index << 32
 incminimark.debug_print = incminimark.debug_start = incminimark.debug_stop = _log_nothing
 
 
@@ -714,13 +710,6 @@ def error_of(problem):
     return {"error": "%s: %s" % (type(problem).__name__, text)}
 
 
-def _forget_heaps():
-    """Clear RPython's tables, which keep every object of every heap."""
-    lltype._subarray._cache.clear()
-    lltype._arraylenref._cache.clear()
-    gcheader.header2obj.clear()
-
-
 class Answering:
     """Answers line after line. `_driver` is None while there is no usable heap."""
 
@@ -743,7 +732,9 @@ class Answering:
     def _start(self, config):
         config = chosen(config)
         self._driver = None
-        _forget_heaps()
+        # RPython's tables keep every object of every heap.
+        for table in (lltype._subarray._cache, lltype._arraylenref._cache, gcheader.header2obj):
+            table.clear()
         self._headers += 1
         if self._headers % HEADERS_PER_CLEANING == 0:
             python_gc.collect()  # A heap is full of cycles.

@@ -178,71 +178,50 @@ C_TYPES = {
     CALLBACK: "void (*)(long)",
 }
 Signed, Void, Address = lltype.Signed, lltype.Void, llmemory.Address
-FUNCTIONS = {
-    "begin": ([Address, Address, CALLBACK], Void),
-    "roots_bytes": ([], Signed),
-    "type": ([Signed, Address, Signed], Void),
-    "prebuilt": ([Signed, Address], Void),
-    "next": ([], Signed),
-    "field": ([Signed], Signed),
-    "setting": ([Signed], Signed),
-    "kind": ([Signed], Signed),
-    "root": ([Signed], Address),
-    "append": ([Address], Void),
-    "drop": ([Address], Void),
-    "refuse": ([], Void),
-    "new_destructor": ([], Signed),
-    "destroyed": ([Signed], Void),
-    "pending": ([Signed], Void),
-    "taken": ([Address], Void),
-    "type_id": ([Signed], Signed),
-    "copy_items": ([Address, Address, Signed, Signed, Signed], Void),
-    "identity": ([Signed], Void),
-    "answer": ([Signed], Void),
-    "happened": ([Signed], Void),
-    "collected": ([], Void),
-    "reported": ([Address, Signed], Void),
-    "figures": (
-        [Address, Signed, Address, Address, Address, Address, Signed, Signed, Signed],
-        Void,
-    ),
-}
+INFO = ExternalCompilationInfo(separate_module_sources=[c_source()])
 
 
-def c_declaration(name):
-    arguments, result = FUNCTIONS[name]
+def external(name, result, *arguments):
+    """A function of `translated.c`."""
     types = ", ".join(C_TYPES[each] for each in arguments) or "void"
-    return "RPY_EXTERN %s gcfuzz_%s(%s);" % (C_TYPES[result], name, types)
-
-
-INFO = ExternalCompilationInfo(
-    post_include_bits=[c_declaration(name) for name in sorted(FUNCTIONS)],
-    separate_module_sources=[c_source()],
-)
-
-
-def external(name):
-    arguments, result = FUNCTIONS[name]
+    declaration = "RPY_EXTERN %s gcfuzz_%s(%s);" % (C_TYPES[result], name, types)
     return rffi.llexternal(
         "gcfuzz_" + name,
-        arguments,
+        list(arguments),
         result,
-        compilation_info=INFO,
+        compilation_info=INFO.merge(ExternalCompilationInfo(post_include_bits=[declaration])),
         sandboxsafe=True,
         _nowrapper=True,
         random_effects_on_gcobjs=False,
     )
 
 
-begin, roots_bytes, next_action = external("begin"), external("roots_bytes"), external("next")
-set_type, type_id, set_prebuilt = external("type"), external("type_id"), external("prebuilt")
-field, setting, kind_of = external("field"), external("setting"), external("kind")
-root_address, append, drop = external("root"), external("append"), external("drop")
-copy_items, tell_identity, refuse = external("copy_items"), external("identity"), external("refuse")
-answer, show_figures = external("answer"), external("figures")
-happened, collected, reported = external("happened"), external("collected"), external("reported")
-new_destructor, destroyed = external("new_destructor"), external("destroyed")
-pending, taken = external("pending"), external("taken")
+begin = external("begin", Void, Address, Address, CALLBACK)
+roots_bytes = external("roots_bytes", Signed)
+set_type = external("type", Void, Signed, Address, Signed)
+set_prebuilt = external("prebuilt", Void, Signed, Address)
+next_action = external("next", Signed)
+field = external("field", Signed, Signed)
+setting = external("setting", Signed, Signed)
+kind_of = external("kind", Signed, Signed)
+root_address = external("root", Address, Signed)
+append = external("append", Void, Address)
+drop = external("drop", Void, Address)
+refuse = external("refuse", Void)
+new_destructor = external("new_destructor", Signed)
+destroyed = external("destroyed", Void, Signed)
+pending = external("pending", Void, Signed)
+taken = external("taken", Void, Address)
+type_id = external("type_id", Signed, Signed)
+copy_items = external("copy_items", Void, Address, Address, Signed, Signed, Signed)
+tell_identity = external("identity", Void, Signed)
+answer = external("answer", Void, Signed)
+happened = external("happened", Void, Signed)
+collected = external("collected", Void)
+reported = external("reported", Void, Address, Signed)
+show_figures = external(
+    "figures", Void, Address, Signed, Address, Address, Address, Address, Signed, Signed, Signed
+)
 
 # The collector.
 
@@ -484,18 +463,12 @@ def run_finalizers():
         taken(llmemory.cast_ptr_to_adr(obj))
 
 
-def allocate_string(length, nonmovable):
+@specialize.arg(0)
+def allocate_items(kind, length, nonmovable):
     if nonmovable:
-        keep(lltype.malloc(STRINGS, length, nonmovable=True))
+        keep(lltype.malloc(kind, length, nonmovable=True))
     else:
-        keep(lltype.malloc(STRINGS, length))
-
-
-def allocate_array(length, nonmovable):
-    if nonmovable:
-        keep(lltype.malloc(ARRAYS, length, nonmovable=True))
-    else:
-        keep(lltype.malloc(ARRAYS, length))
+        keep(lltype.malloc(kind, length))
 
 
 def allocate_weakref(slot):
@@ -572,9 +545,9 @@ def carry_out(action):
     elif action == ActionCode.allocate_node:
         allocate_node(field(FieldCode.number), field(FieldCode.nonmovable) == 1)
     elif action == ActionCode.allocate_string:
-        allocate_string(field(FieldCode.length), field(FieldCode.nonmovable) == 1)
+        allocate_items(STRINGS, field(FieldCode.length), field(FieldCode.nonmovable) == 1)
     elif action == ActionCode.allocate_array:
-        allocate_array(field(FieldCode.length), field(FieldCode.nonmovable) == 1)
+        allocate_items(ARRAYS, field(FieldCode.length), field(FieldCode.nonmovable) == 1)
     elif action == ActionCode.allocate_weakref:
         allocate_weakref(field(FieldCode.root))
     elif action == ActionCode.allocate_old_string:
