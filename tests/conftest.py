@@ -10,9 +10,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from command_line import Gcfuzz, Printed
 from hypothesis import HealthCheck, settings
 
 from fuzz.targets.process.conversation import end_programs_of
+from fuzz.terminal.commands.cli import run_command_line
 
 # The time of an example depends on the machine.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -66,6 +68,20 @@ def standard_errors_off() -> Callable[[Sequence[float], float], float]:
         return abs(statistics.fmean(estimates) - truth) / standard_error
 
     return off
+
+
+@pytest.fixture
+def gcfuzz(capsys: pytest.CaptureFixture[str]) -> Gcfuzz:
+    """Run a command, which must exit with this code; returns what it printed."""
+
+    def run(code: int, *arguments: str | Path) -> Printed:
+        capsys.readouterr()
+        exit_code = run_command_line([*map(str, arguments)])
+        printed = Printed(*capsys.readouterr())
+        assert exit_code == code, printed
+        return printed
+
+    return run
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Gcfuzz
 from night import fresh, part_of, rest_at_night
 from waiting import PATIENCE_SECONDS
-
-from fuzz.terminal.commands.cli import run_command_line
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 
@@ -56,15 +55,15 @@ def test_an_oracle_finds_a_bug_in_the_collector(build: Build, session: Session, 
 
 
 def test_a_change_broke_or_fixed_the_collector(
-    build: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    build: Build, tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     right, wrong = str(build()), str(build("one-sample-per-object"))
     plan = ["run", "--target", "process", "--actions", "300", "--seed", "1"]
     plan += ["--corpus", str(tmp_path)]
-    assert run_command_line([*plan, "--before", right, "--after", wrong, "-x"]) == MISMATCH
-    assert "BROKE 1: sampling / samples / " in capsys.readouterr().out
-    assert run_command_line([*plan, "--before", wrong, "--after", right]) == CLEAN
-    assert "FIXED 1: sampling / samples / " in capsys.readouterr().out
+    printed = gcfuzz(MISMATCH, *plan, "--before", right, "--after", wrong, "-x").out
+    assert "BROKE 1: sampling / samples / " in printed
+    printed = gcfuzz(CLEAN, *plan, "--before", wrong, "--after", right).out
+    assert "FIXED 1: sampling / samples / " in printed
 
 
 def test_a_read_past_the_end_changes_no_answer(build: Build, session: Session) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from command_line import Gcfuzz
 
 import fuzz
 from fuzz.drawing.situation import Choices, Situation
@@ -27,7 +28,6 @@ from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.targets import TargetOptions, make_target
-from fuzz.terminal.commands.cli import run_command_line
 from fuzz.terminal.exit_codes import BAD_INPUT
 
 OF_FINALIZERS = (
@@ -125,12 +125,11 @@ def last() -> Choices:
 
 
 @pytest.fixture
-def complaint(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def complaint(gcfuzz: Gcfuzz) -> Callable[..., str]:
     """Run a command that is bad input; returns its one line on stderr."""
 
-    def run(*arguments: str) -> str:
-        assert run_command_line([*arguments]) == BAD_INPUT
-        printed = capsys.readouterr().err
+    def run(*arguments: str | Path) -> str:
+        printed = gcfuzz(BAD_INPUT, *arguments).err
         assert printed.startswith("gcfuzz: ")
         assert printed.count("\n") == 1
         return printed

@@ -5,6 +5,7 @@ from typing import Any
 
 import attrs
 import pytest
+from command_line import Gcfuzz
 
 from fuzz.drawing.probes import IN_EACH_STATE, ProbeCounter, probes_for
 from fuzz.engines.engine import slices_of
@@ -20,7 +21,6 @@ from fuzz.protocol.target import Target
 from fuzz.run import ProbeReached, Run, run_again
 from fuzz.sessions.reach import reach
 from fuzz.targets import make_target
-from fuzz.terminal.commands.cli import run_command_line
 
 INCONCLUSIVE = 3
 MIB = 2**20
@@ -387,9 +387,8 @@ def test_a_probe_is_reached_by_its_smallest_trace_if_it_was_reached(reference: T
 
 
 @pytest.mark.slow
-def test_probes_are_printed_with_their_smallest_traces(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["probes", "--actions", "60"]) == INCONCLUSIVE
-    printed = capsys.readouterr().out
+def test_probes_are_printed_with_their_smallest_traces(gcfuzz: Gcfuzz) -> None:
+    printed = gcfuzz(INCONCLUSIVE, "probes", "--actions", "60").out
     assert "enable_sampling period_bytes=8" in printed
     assert "never" in printed
     assert f"of {len(ALL_OF_REFERENCE)} probes reached in 60 actions" in printed

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from command_line import Gcfuzz
 from made_records import failure, record, written
 
 from fuzz.failure import Failure
@@ -199,7 +200,7 @@ def test_a_failure_and_a_cause_are_triaged(id_: str, tmp_path: Path) -> None:
     assert life.runs == [(1, 1), (3, 20)]
 
 
-def test_muted_traces_are_not_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_muted_traces_are_not_replayed(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
     saved = attrs.evolve(KNOWN.saved, path=Path("a.jsonl"))
     known = attrs.evolve(KNOWN, saved=saved)
     mute = Triaged(SECOND, known.cause_id, muted_until="2999-12-24", because="it is known")
@@ -208,8 +209,7 @@ def test_muted_traces_are_not_replayed(tmp_path: Path, capsys: pytest.CaptureFix
         traces.write_to(
             Trace(Header(traces.VERSION, "reference"), (CollectFull(),)), tmp_path / name
         )
-    assert run_command_line(["replay", str(tmp_path)]) == CLEAN
-    assert capsys.readouterr().out.splitlines() == [
+    assert gcfuzz(CLEAN, "replay", tmp_path).out.splitlines() == [
         f"muted until 2999-12-24 because it is known: {tmp_path / 'a.jsonl'}",
         f"passed {tmp_path / 'b.jsonl'}",
         "1 passed, 0 failed",
@@ -226,17 +226,15 @@ def test_without_an_id_the_failures_are_listed(
 
 
 def test_what_was_set_for_several_failures_is_printed_and_listed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     other = attrs.evolve(KNOWN, name="yours")
     kept(tmp_path / history.NAME, *LINES, other)
     mute = ["--mute-until", "2999-12-24", "--because", "it is known"]
     arguments = ["triage", str(tmp_path), KNOWN.id, other.cause_id, *mute]
-    assert run_command_line(arguments) == CLEAN
-    printed = capsys.readouterr().out
+    printed = gcfuzz(CLEAN, *arguments).out
     assert printed.count(" muted until 2999-12-24 because it is known process ") == 2
-    assert run_command_line(["triage", str(tmp_path)]) == CLEAN
-    assert capsys.readouterr().out == printed
+    assert gcfuzz(CLEAN, "triage", tmp_path).out == printed
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Gcfuzz
 from jsonschema import Draft202012Validator
 
 from fuzz.protocol import trace as traces
@@ -20,7 +21,6 @@ from fuzz.protocol.trace import header_from_data
 from fuzz.replay import record
 from fuzz.targets import make_target
 from fuzz.targets.references import REFERENCES
-from fuzz.terminal.commands.cli import run_command_line
 
 CORPUS = Path(__file__).parents[3] / "corpus"
 ANY_LINE = Draft202012Validator(schema())
@@ -109,9 +109,8 @@ def test_it_is_a_json_schema() -> None:
     Draft202012Validator.check_schema(schema())
 
 
-def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["schema"]) == 0
-    assert capsys.readouterr().out == f"{json.dumps(schema(), indent=1)}\n"
+def test_the_command_prints_it(gcfuzz: Gcfuzz) -> None:
+    assert gcfuzz(0, "schema").out == f"{json.dumps(schema(), indent=1)}\n"
 
 
 @pytest.mark.parametrize("path", sorted(CORPUS.rglob("*.jsonl")), ids=lambda path: path.name)

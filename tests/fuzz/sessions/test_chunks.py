@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 import pytest
+from command_line import Gcfuzz
 from hypothesis import given
 from hypothesis import strategies as st
 from made_records import timing
@@ -172,9 +173,7 @@ def test_the_chunks_of_a_session_of_time_can_be_repeated(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_resumed_session_leaves_the_same(
-    whole: Left, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_resumed_session_leaves_the_same(whole: Left, tmp_path: Path, gcfuzz: Gcfuzz) -> None:
     def interrupt(event: Event) -> None:
         if isinstance(event, Progress) and event.totals.actions > BUDGET / 2:
             os.kill(os.getpid(), signal.SIGINT)
@@ -183,8 +182,7 @@ def test_a_resumed_session_leaves_the_same(
     stopped = Session(plan.under_contract(), [interrupt]).run()
     assert 0 < stopped.record.totals.actions < BUDGET
     arguments = ["--target", PLANTED, "--corpus", str(tmp_path), "--actions", str(BUDGET)]
-    assert run_command_line(["run", *arguments, "--resume"]) == MISMATCH
-    assert "seed 3" in capsys.readouterr().out
+    assert "seed 3" in gcfuzz(MISMATCH, "run", *arguments, "--resume").out
     assert left_in(tmp_path) == whole
 
 
@@ -316,11 +314,10 @@ def test_merging_copies_only_what_it_has_parsed(name: str, tmp_path: Path) -> No
     assert [*(tmp_path / "out").glob("*.*")] == []
 
 
-def test_a_left_out_file_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_left_out_file_is_bad_input(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
     one = saved(tmp_path / "one", record_of(range(3)))
     (one / "x.jsonl").write_text("secret\n")
-    assert run_command_line(["merge", str(one), "-o", str(tmp_path / "out")]) == BAD_INPUT
-    printed = capsys.readouterr().out
+    printed = gcfuzz(BAD_INPUT, "merge", one, "-o", tmp_path / "out").out
     assert "whole: chunks 0:3" in printed
     assert "x.jsonl:1: not a line of JSON" in printed.replace("\n", " ")
     assert len([*(tmp_path / "out" / "sessions").iterdir()]) == 1

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
+from command_line import Gcfuzz
 
 from fuzz.protocol.actions import ACTIONS, Action, AllocateString
 from fuzz.protocol.contract import Contract
@@ -19,7 +20,6 @@ from fuzz.protocol.target import FullTarget
 from fuzz.sessions.handshake import FAILURES_MAX, Handshake, shake_hands
 from fuzz.targets import make_target
 from fuzz.targets.references import REFERENCES
-from fuzz.terminal.commands.cli import run_command_line
 from fuzz.terminal.report import print_handshake
 from fuzz.terminal.screen import Screen
 
@@ -157,11 +157,8 @@ def test_a_contract_that_samples_nothing_is_not_said_to_be_judged_by_sampling(
         ("--command ./missing", BAD_INPUT),
     ],
 )
-def test_the_exit_code_is_that_of_other_commands(
-    arguments: str, code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command_line(["check", *arguments.split()]) == code
-    assert (": 0 failures" in capsys.readouterr().out) is (code == CLEAN)
+def test_the_exit_code_is_that_of_other_commands(arguments: str, code: int, gcfuzz: Gcfuzz) -> None:
+    assert (": 0 failures" in gcfuzz(code, "check", *arguments.split()).out) is (code == CLEAN)
 
 
 @pytest.fixture
@@ -179,22 +176,20 @@ def counter(tmp_path: Path) -> Callable[[str, str], str]:
 
 
 def test_a_misspelt_contract_gets_one_line_with_the_right_name(
-    counter: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+    counter: Callable[[str, str], str], gcfuzz: Gcfuzz
 ) -> None:
     command = counter('["samples", "size"]', '["sampels", "size"]')
-    assert run_command_line(["check", "--command", command]) == BAD_INPUT
-    out, err = capsys.readouterr()
+    out, err = gcfuzz(BAD_INPUT, "check", "--command", command)
     problem = "contract: observes lists 'sampels', which is unknown; did you mean `samples`?"
     assert err == f"gcfuzz: {command}: {problem} (`gcfuzz help protocol` defines a contract)\n"
     assert out == ""
 
 
 def test_all_mistakes_in_a_contract_are_listed_above_the_line_with_the_first(
-    counter: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+    counter: Callable[[str, str], str], gcfuzz: Gcfuzz
 ) -> None:
     command = counter('["samples", "size"]', '["sampels", "sizes"], "pins_max": -1')
-    assert run_command_line(["check", "--command", command]) == BAD_INPUT
-    *listed, last = capsys.readouterr().err.splitlines()
+    *listed, last = gcfuzz(BAD_INPUT, "check", "--command", command).err.splitlines()
     assert [each.split(" is ")[0] for each in listed] == [
         "contract: pins_max",
         "contract: observes lists 'sampels', which",
@@ -204,20 +199,19 @@ def test_all_mistakes_in_a_contract_are_listed_above_the_line_with_the_first(
 
 
 def test_a_verbose_check_lists_the_known_names(
-    counter: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+    counter: Callable[[str, str], str], gcfuzz: Gcfuzz
 ) -> None:
     command = counter('"free", ', '"freee", ')
-    assert run_command_line(["check", "--verbose", "--command", command]) == BAD_INPUT
-    assert "known actions: allocate_node, " in capsys.readouterr().out
+    printed = gcfuzz(BAD_INPUT, "check", "--verbose", "--command", command).out
+    assert "known actions: allocate_node, " in printed
 
 
 @pytest.mark.slow
 def test_the_first_line_of_a_failed_check_has_the_problem_and_the_fix(
-    counter: Callable[[str, str], str], capsys: pytest.CaptureFixture[str]
+    counter: Callable[[str, str], str], gcfuzz: Gcfuzz
 ) -> None:
     command = counter('{"samples": samples', '{"sampels": samples')
-    assert run_command_line(["check", "--command", command]) == MISMATCH
-    first, *_ = capsys.readouterr().out.splitlines()
+    first, *_ = gcfuzz(MISMATCH, "check", "--command", command).out.splitlines()
     assert first.startswith(
         "allocate_string: garbage: the contract observes no sampels; did you mean `samples`?: "
     )
@@ -228,12 +222,11 @@ def test_the_first_line_of_a_failed_check_has_the_problem_and_the_fix(
     ("verbose", "others"), [([], "42 actions (--verbose lists them)"), (["--verbose"], "fork, ")]
 )
 def test_a_check_that_succeeds_counts_other_actions_and_ends_with_the_next_command(
-    verbose: list[str], others: str, capsys: pytest.CaptureFixture[str]
+    verbose: list[str], others: str, gcfuzz: Gcfuzz
 ) -> None:
     command = f"{sys.executable} {COUNTER}"
     options = ["--command", command, "--timeout", "20s"]
-    assert run_command_line(["check", *options, *verbose]) == CLEAN
-    *_, unpromised, last = capsys.readouterr().out.splitlines()
+    *_, unpromised, last = gcfuzz(CLEAN, "check", *options, *verbose).out.splitlines()
     assert unpromised.startswith("not promised, so never tried: ")
     assert others in unpromised
     assert last.startswith("next: ")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from command_line import Gcfuzz
 from night import IS_NIGHT, marks_of
 from waiting import is_gone, killed_at_end, wait_until
 
@@ -67,9 +68,10 @@ def test_each_hunt_is_counted() -> None:
 
 
 @pytest.mark.slow
-def test_the_figures_are_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["bugs", BUG, "--seeds", "2", "--workers", "1", "--json"]) == CLEAN
-    [row] = json.loads(capsys.readouterr().out)["bugs"]
+def test_the_figures_are_printed_as_json(gcfuzz: Gcfuzz) -> None:
+    [row] = json.loads(gcfuzz(CLEAN, "bugs", BUG, "--seeds", "2", "--workers", "1", "--json").out)[
+        "bugs"
+    ]
     assert (row["id"], row["seen_in"]) == (BUG, KNOWN_BUGS[BUG].seen_in)
     assert (row["found"], row["oracle"]) == (True, "pointers")
     assert 0 < row["actions_median"] <= row["actions_worst"]
@@ -86,14 +88,12 @@ def test_a_file_gets_plain_text_and_traces_on_request(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("name", ["no-such-bug", f"{BUG}+sample-on-equality", ""])
-def test_an_unknown_bug_is_bad_input(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["bugs", name]) == BAD_INPUT
-    assert repr(name) in capsys.readouterr().err
+def test_an_unknown_bug_is_bad_input(name: str, gcfuzz: Gcfuzz) -> None:
+    assert repr(name) in gcfuzz(BAD_INPUT, "bugs", name).err
 
 
-def test_two_output_formats_are_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["bugs", BUG, "--trace", "--json"]) == BAD_INPUT
-    assert "--trace and --json" in capsys.readouterr().err
+def test_two_output_formats_are_bad_input(gcfuzz: Gcfuzz) -> None:
+    assert "--trace and --json" in gcfuzz(BAD_INPUT, "bugs", BUG, "--trace", "--json").err
 
 
 @pytest.mark.slow

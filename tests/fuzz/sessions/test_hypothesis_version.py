@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from command_line import Gcfuzz
 from made_records import failure, piece, record, timing
 
 from fuzz.failure import Failure
@@ -67,14 +68,15 @@ def test_reducing_a_trace_again_keeps_the_version(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("drawn_with", [(OTHER, HERE, "6.99.1", OTHER), (HERE, None), (None,)])
 def test_a_replay_says_in_one_line_that_another_version_drew(
-    drawn_with: tuple[str | None, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    drawn_with: tuple[str | None, ...], tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     for number, hypothesis in enumerate(drawn_with):
         found = Found("heap", "made up", "stateful", hypothesis=hypothesis)
         trace = Trace(Header(traces.VERSION, "reference", found=found), (CheckHeap(),))
         traces.write_to(trace, tmp_path / f"{number}.jsonl")
-    assert run_command_line(["replay", str(tmp_path)]) == CLEAN
-    said = [line for line in capsys.readouterr().out.splitlines() if "Hypothesis" in line]
+    said = [
+        line for line in gcfuzz(CLEAN, "replay", tmp_path).out.splitlines() if "Hypothesis" in line
+    ]
     others = f"these traces were drawn with Hypothesis {OTHER} and 6.99.1, and this is {HERE}: "
     assert said == [f"{others}the same seeds draw others here"] * (OTHER in drawn_with)
 
@@ -82,15 +84,18 @@ def test_a_replay_says_in_one_line_that_another_version_drew(
 @pytest.mark.slow
 @pytest.mark.parametrize("drawn_with", [OTHER, None])
 def test_a_resumed_session_says_in_one_line_that_another_version_drew(
-    drawn_with: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    drawn_with: str | None, tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     size = chunk_actions_of("reference")
     plan = Plan("reference", "stateful", 3, 1, tmp_path, actions=64, chunk_actions=size)
     (tmp_path / "sessions").mkdir()
     earlier = attrs.evolve(made(drawn_with), plan=plan.key, failures=())
     records.write(earlier, records.path_for(plan))
-    assert run_command_line([*RESUMED.split(), str(tmp_path)]) == CLEAN
-    said = [line for line in capsys.readouterr().out.splitlines() if "Hypothesis" in line]
+    said = [
+        line
+        for line in gcfuzz(CLEAN, *RESUMED.split(), tmp_path).out.splitlines()
+        if "Hypothesis" in line
+    ]
     line = f"resumed: earlier chunks were drawn with Hypothesis {OTHER}, and this is {HERE}: "
     assert said == [f"{line}no one session draws both"] * (drawn_with == OTHER)
 

@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 import psutil
 import pytest
+from command_line import Gcfuzz
 from night import part_of, rest_at_night
 from waiting import LONG_SECONDS, PATIENCE_SECONDS, is_gone, wait_until
 
@@ -361,7 +362,7 @@ def test_no_worker_outlives_its_killed_parent_or_reports_it(start: Start) -> Non
 
 
 def test_failures_that_cannot_be_saved_are_printed_and_the_session_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
 ) -> None:
     corpus, start_workers = tmp_path / "corpus", WorkerPool.start
 
@@ -371,8 +372,7 @@ def test_failures_that_cannot_be_saved_are_printed_and_the_session_fails(
 
     monkeypatch.setattr(WorkerPool, "start", start_without_corpus)
     options = ["--actions", "20000", "--target", PLANTED]
-    assert run_command_line(["run", "--corpus", str(corpus), *options]) == BAD_INPUT
-    printed = capsys.readouterr()
+    printed = gcfuzz(BAD_INPUT, "run", "--corpus", corpus, *options)
     assert "FAILURE 1: sampling / samples" in printed.out
     assert '{"gcfuzz": 2, "target": "reference+one-sample-per-object"' in printed.out
     assert "corpus: not all failures could be saved there" in printed.err

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from command_line import Gcfuzz
 
 from fuzz.drawing.draw import NothingLegalError
 from fuzz.problems import BadInputError, BrokenReferenceError, HarnessError, portable
@@ -17,7 +18,6 @@ from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.observation import Observation
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.worker import IDLE_SLICES_MAX, run_chunk
-from fuzz.terminal.commands.cli import run_command_line
 
 ONLY_FREE = """
 import attrs
@@ -80,13 +80,12 @@ def test_a_chunk_of_empty_traces_ends(engine: str, reason: str, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_a_setting_that_leaves_nothing_to_allocate_is_one_line_of_bad_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
 ) -> None:
     (tmp_path / "only_free.py").write_text(ONLY_FREE)
     monkeypatch.syspath_prepend(str(tmp_path))
     options = ["--actions", "400", "--seed", "1", "--corpus", str(tmp_path / "corpus")]
-    assert run_command_line(["run", "--target", "only_free:OnlyFree", *options]) == 2
-    error = capsys.readouterr().err.strip()
+    error = gcfuzz(2, "run", "--target", "only_free:OnlyFree", *options).err.strip()
     assert error == "gcfuzz: with free=1, the contract supports no action that is legal here"
     assert "\n" not in error
     sys.modules.pop("only_free")

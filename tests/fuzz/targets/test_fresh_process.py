@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from command_line import Gcfuzz
 from target_helpers import BAD_INPUT, CLEAN, MISMATCH
 
 from fuzz.failure import Failure
@@ -254,13 +255,12 @@ def test_the_newest_traces_of_a_process_keep_their_actions(monkeypatch: pytest.M
     ("before", "code", "change"), [("right", MISMATCH, "BROKE"), ("later", CLEAN, "STILL-FAILS")]
 )
 def test_a_difference_that_needs_earlier_traces_reproduces(
-    before: str, code: int, change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    before: str, code: int, change: str, tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     versions = [shlex.join(command_of(mode)) for mode in (before, "later")]
     plan = ["--actions", "200", "--seed", "1", "--corpus", str(tmp_path / "failures")]
     compared = ["run", "--before", versions[0], "--after", versions[1], *plan]
-    assert run_command_line([*compared, "--target", "process"]) == code
-    printed = capsys.readouterr().out
+    printed = gcfuzz(code, *compared, "--target", "process").out
     assert f"{change} 1: " in printed
     assert "did NOT reproduce" not in printed
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 import pytest
+from command_line import Gcfuzz
 from night import fresh, part_of, rest_at_night
 from target_helpers import (
     BAD_INPUT,
@@ -161,12 +162,11 @@ def test_without_the_wheel_it_is_the_first_one_found(
     ("library", "what"), [("libjvm.so", "there is no such file"), ("text", "file too short")]
 )
 def test_a_file_that_is_not_a_library_is_bad_input(
-    library: str, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    library: str, what: str, tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     (tmp_path / "text").touch()
     arguments = ["run", "--target", "hotspot", "--java", str(tmp_path / library)]
-    assert run_command_line(arguments) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
+    [line] = gcfuzz(BAD_INPUT, *arguments).err.splitlines()
     assert what in line
 
 

@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from command_line import Gcfuzz
 from target_helpers import BAD_INPUT, ROOT, options_for
 from waiting import PATIENCE_SECONDS
 
@@ -24,7 +25,6 @@ from fuzz.replay import replay
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.incminimark import INCMINIMARK
 from fuzz.targets.incminimark.find import find_python
-from fuzz.terminal.commands.cli import run_command_line
 
 FILES = sorted((ROOT / "corpus" / "incminimark").glob("*.jsonl"))
 STOCK_FAILURES = (
@@ -156,8 +156,6 @@ def test_the_first_interpreter_that_runs_on_path_or_in_pyenv_is_used(
     assert find_python(None) == python
 
 
-def test_a_source_alone_means_incminimark(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command_line(["run", "--source", str(tmp_path)]) == BAD_INPUT
-    assert "has no rpython/memory/gc/incminimark.py" in capsys.readouterr().err
+def test_a_source_alone_means_incminimark(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
+    printed = gcfuzz(BAD_INPUT, "run", "--source", tmp_path).err
+    assert "has no rpython/memory/gc/incminimark.py" in printed

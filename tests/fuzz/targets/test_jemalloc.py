@@ -17,6 +17,7 @@ from pathlib import Path
 
 import heap_v2_reading
 import pytest
+from command_line import Gcfuzz
 from target_helpers import BAD_INPUT, CLEAN
 from waiting import PATIENCE_SECONDS
 
@@ -36,7 +37,6 @@ from fuzz.targets import NO_OPTIONS, make_target
 from fuzz.targets.jemalloc import TARGETS
 from fuzz.targets.jemalloc.contract import LARGE_BYTES, SIZE_CLASSES, contract
 from fuzz.targets.jemalloc.jemalloc_library import HOW_TO_INSTALL, LIBRARY, JemallocLibrary
-from fuzz.terminal.commands.cli import run_command_line
 from gcmodel.estimation import heap_v2
 from gcmodel.estimation.jemalloc import EIGHTHS, unbiased_bytes, unbiased_eighths
 from gcmodel.estimation.unbiased import Totals
@@ -117,25 +117,24 @@ with open("/proc/self/maps") as maps:
 
 @pytest.mark.slow
 def test_two_copies_of_a_library_are_named_and_do_not_differ(
-    ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ask: Ask, tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     stock, mine = str(ask(WHERE_IT_IS)), str(tmp_path / "mine.so")
     shutil.copy(stock, mine)
     plan = ["--actions", "500", "--seed", "1", "--corpus", str(tmp_path)]
     compared = ["--target", "jemalloc", "--before", stock, "--after", mine]
-    assert run_command_line(["run", *compared, *plan]) == CLEAN
-    printed = capsys.readouterr().out
+    printed = gcfuzz(CLEAN, "run", *compared, *plan).out
     assert f"target jemalloc --library {mine}, " in printed
     assert f"before: jemalloc --library {stock}; " in printed
     assert "contract" not in printed
 
 
 def test_a_missing_file_is_bad_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run_command_line(["run", "--target", "jemalloc", "--library", "no.so"]) == BAD_INPUT
-    assert f"{tmp_path / 'no.so'}: cannot open" in capsys.readouterr().err
+    printed = gcfuzz(BAD_INPUT, "run", "--target", "jemalloc", "--library", "no.so").err
+    assert f"{tmp_path / 'no.so'}: cannot open" in printed
 
 
 WITHOUT_PROFILING = """
@@ -155,13 +154,12 @@ size_t xallocx(void *block, size_t size, size_t extra, int flags) { return size;
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="apt install gcc")
 def test_a_build_without_profiling_ends_a_run_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     gcc = ["gcc", "-shared", "-fPIC", "-o", str(tmp_path / LIBRARY), "-xc", "-"]
     subprocess.run(gcc, input=WITHOUT_PROFILING, text=True, check=True, timeout=PATIENCE_SECONDS)
-    assert run_command_line(["run", "--target", "jemalloc"]) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
+    [line] = gcfuzz(BAD_INPUT, "run", "--target", "jemalloc").err.splitlines()
     assert "opt.prof" in line
     assert line.endswith(HOW_TO_INSTALL)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from command_line import Gcfuzz
 from night import rest_at_night
 from target_helpers import BAD_INPUT, CLEAN, INCONCLUSIVE, MISMATCH
 from waiting import (
@@ -212,7 +213,7 @@ def adapter_that_breaks_from_start(tmp_path: Path) -> Callable[[int], tuple[str,
 def test_a_program_that_breaks_at_a_later_start_is_a_failure(
     adapter_that_breaks_from_start: Callable[[int], tuple[str, ...]],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    gcfuzz: Gcfuzz,
     engine: str,
     start: int,
 ) -> None:
@@ -220,23 +221,20 @@ def test_a_program_that_breaks_at_a_later_start_is_a_failure(
     command = shlex.join(adapter_that_breaks_from_start(start))
     options = ["--actions", "65", "--seed", "1", "--corpus", str(tmp_path / "failures")]
     workers = ["--workers", str(start - 1), "--engine", engine]
-    assert run_command_line(["run", "--command", command, *options, *workers]) == MISMATCH
     assert "got       the target ended with exit code 5 while answering the header" in (
-        capsys.readouterr().out
+        gcfuzz(MISMATCH, "run", "--command", command, *options, *workers).out
     )
 
 
 @pytest.mark.slow
 def test_a_crash_while_a_failure_is_reduced_does_not_hide_the_failure(
-    adapter_that_breaks_from_start: Callable[[int], tuple[str, ...]],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    adapter_that_breaks_from_start: Callable[[int], tuple[str, ...]], tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     command = adapter_that_breaks_from_start(3)
     lies = shlex.join([*command[:-2], "lie", MARK])
     options = ["--actions", "300", "--seed", "1", "--corpus", str(tmp_path / "failures")]
-    assert run_command_line(["run", "--command", lies, *options]) == INCONCLUSIVE
-    assert "FAILURE 1: heap / minors / collect_full / less" in capsys.readouterr().out
+    printed = gcfuzz(INCONCLUSIVE, "run", "--command", lies, *options).out
+    assert "FAILURE 1: heap / minors / collect_full / less" in printed
 
 
 def test_a_program_that_was_deleted_after_its_contract_is_a_failure() -> None:
@@ -334,10 +332,9 @@ def test_a_wrong_command_or_name_is_bad_input(
     ],
 )
 def test_a_wrong_option_of_a_program_is_bad_input(
-    arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], problem: str, gcfuzz: Gcfuzz
 ) -> None:
-    assert run_command_line(["run", "--command", *arguments]) == BAD_INPUT
-    assert problem in capsys.readouterr().err
+    assert problem in gcfuzz(BAD_INPUT, "run", "--command", *arguments).err
 
 
 def test_a_long_error_of_many_lines_is_cut_to_one_line() -> None:
@@ -412,13 +409,10 @@ def test_a_session_reduces_a_wrong_answer_to_one_action(
 
 
 @pytest.mark.slow
-def test_a_command_with_brackets_is_printed_unchanged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_with_brackets_is_printed_unchanged(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
     command = shlex.join([*command_of("nothing"), "[/x]"])
     options = ["--actions", "50", "--seed", "1", "--corpus", str(tmp_path)]
-    assert run_command_line(["run", "--command", command, *options]) == CLEAN
-    assert "[/x]" in capsys.readouterr().out
+    assert "[/x]" in gcfuzz(CLEAN, "run", "--command", command, *options).out
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import Gcfuzz
 from night import fresh, part_of
 from target_helpers import BAD_INPUT, CLEAN, ROOT, installed, options_for
 
@@ -124,7 +125,7 @@ MISSING: dict[str, tuple[dict[str, object], str]] = {
 
 @pytest.mark.parametrize("name", MISSING)
 def test_without_its_runtime_a_run_ends_with_what_to_install(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
 ) -> None:
     hidden, what = MISSING[name]
     monkeypatch.chdir(tmp_path)
@@ -133,19 +134,17 @@ def test_without_its_runtime_a_run_ends_with_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     for place, value in hidden.items():
         monkeypatch.setattr(f"fuzz.targets.{place}", value)
-    assert run_command_line(["run", "--target", name]) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
+    [line] = gcfuzz(BAD_INPUT, "run", "--target", name).err.splitlines()
     assert what in line
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["jemalloc", "gperftools", "gperftools-as-documented"])
 def test_without_its_library_a_run_ends_with_what_to_install(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     for library in ("libjemalloc.so.2", "libtcmalloc.so.4"):
         (tmp_path / library).touch()
-    assert run_command_line(["run", "--target", name]) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
+    [line] = gcfuzz(BAD_INPUT, "run", "--target", name).err.splitlines()
     assert "file too short; apt install lib" in line

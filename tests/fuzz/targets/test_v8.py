@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command_line import Gcfuzz
 from night import fresh, part_of
 from target_helpers import BAD_INPUT, ROOT
 from waiting import PATIENCE_SECONDS
@@ -41,7 +42,6 @@ from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import ProcessTarget
 from fuzz.targets.v8 import TARGETS
 from fuzz.targets.v8.find import HERE, HOW_TO_INSTALL, SEED
-from fuzz.terminal.commands.cli import run_command_line
 
 MUTATOR = HERE / "mutator.js"
 NOT_SAMPLED = (*("disable_sampling", "read", "read_number", "write", "write_number", "copy_array"),)
@@ -195,12 +195,11 @@ def test_another_generator_is_bad_input(node: str) -> None:
     ],
 )
 def test_an_unknown_v8_and_no_node_are_refused_in_one_line(
-    script: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    script: str, reason: str, tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     program = tmp_path / "node"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    assert run_command_line(["run", "--target", "v8", "--node", str(program)]) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
+    [line] = gcfuzz(BAD_INPUT, "run", "--target", "v8", "--node", program).err.splitlines()
     assert f"{program}" in line
     assert reason in line

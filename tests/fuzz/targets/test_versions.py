@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 
 import pytest
+from command_line import Gcfuzz
 from night import fresh, part_of
 from target_helpers import BAD_INPUT
 
@@ -21,7 +22,6 @@ from fuzz.engines.random import RandomEngine
 from fuzz.engines.stateful import StatefulEngine
 from fuzz.protocol.target import full
 from fuzz.targets import TargetOptions, make_target
-from fuzz.terminal.commands.cli import run_command_line
 
 FOLDER = "GCFUZZ_VERSIONS"
 PROGRAMS = {
@@ -88,10 +88,9 @@ def test_sessions_of_both_engines_find_nothing(version: str, suffix: str) -> Non
 @pytest.mark.night
 @pytest.mark.parametrize(("version", "reason"), REFUSED)
 def test_an_unknown_version_is_refused_in_one_line(
-    version: str, reason: str, capsys: pytest.CaptureFixture[str]
+    version: str, reason: str, gcfuzz: Gcfuzz
 ) -> None:
     option, program = program_of(version)
     command = ["run", "--target", TARGETS[option], f"--{option}", str(program)]
-    assert run_command_line(command) == BAD_INPUT
-    [line] = capsys.readouterr().err.splitlines()
+    [line] = gcfuzz(BAD_INPUT, *command).err.splitlines()
     assert reason in line

@@ -16,6 +16,7 @@ from urllib.request import Request, urlopen
 
 import fsspec  # type: ignore[import-untyped]  # It has no types.
 import pytest
+from command_line import Gcfuzz
 from waiting import LONG_SECONDS, PATIENCE_SECONDS, killed_at_end, wait_for_line, wait_until
 
 from fuzz.failures.corpus import SavedFailure, shipped_traces
@@ -278,14 +279,12 @@ def test_a_store_that_is_killed_and_comes_back_has_all_failures(store: Store) ->
 
 
 def test_a_trace_is_replayed_from_its_address_and_messages_show_that(
-    there: dict[str, Any], trace: Trace, capsys: pytest.CaptureFixture[str]
+    there: dict[str, Any], trace: Trace, gcfuzz: Gcfuzz
 ) -> None:
     put("/night/a.jsonl", traces.dumps(trace))
-    assert run_command_line(["replay", f"{ADDRESS}/a.jsonl", "--target", BUGGY]) == MISMATCH
-    printed = capsys.readouterr().out
+    printed = gcfuzz(MISMATCH, "replay", f"{ADDRESS}/a.jsonl", "--target", BUGGY).out
     assert f"gcfuzz replay {ADDRESS}/a.jsonl --target" in printed
-    assert run_command_line(["replay", ADDRESS]) == CLEAN
-    assert f"passed {ADDRESS}/a.jsonl" in capsys.readouterr().out
+    assert f"passed {ADDRESS}/a.jsonl" in gcfuzz(CLEAN, "replay", ADDRESS).out
 
 
 @pytest.mark.parametrize(
@@ -296,10 +295,9 @@ def test_a_trace_is_replayed_from_its_address_and_messages_show_that(
     ],
 )
 def test_an_address_without_a_corpus_is_bad_input(
-    address: str, message: str, capsys: pytest.CaptureFixture[str]
+    address: str, message: str, gcfuzz: Gcfuzz
 ) -> None:
-    assert run_command_line(["replay", address]) == BAD_INPUT
-    assert message in capsys.readouterr().err
+    assert message in gcfuzz(BAD_INPUT, "replay", address).err
 
 
 @pytest.mark.slow

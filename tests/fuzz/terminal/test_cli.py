@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 import pytest
+from command_line import Gcfuzz
 from waiting import PATIENCE_SECONDS
 
 import fuzz
@@ -193,11 +194,10 @@ def test_a_folder_that_the_user_named_or_created_gets_no_gitignore() -> None:
 
 
 @pytest.mark.slow
-def test_the_shipped_traces_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shipped_traces_pass(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
     for name, trace in shipped_traces().items():
         (tmp_path / name).write_text(dumps(trace))
-    assert run_command_line(["replay", "."]) == CLEAN
-    assert f"{len(shipped_traces())} passed, 0 failed" in capsys.readouterr().out
+    assert f"{len(shipped_traces())} passed, 0 failed" in gcfuzz(CLEAN, "replay", ".").out
 
 
 @pytest.mark.parametrize(
@@ -214,21 +214,20 @@ def test_a_trace_runs_on_the_given_target(target: str, options: list[str], code:
     assert run_command_line(["replay", "trace.jsonl", *options]) == code
 
 
-def test_a_failure_does_not_end_a_replay(failing: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_does_not_end_a_replay(failing: str, gcfuzz: Gcfuzz) -> None:
     Path("passing.jsonl").write_text(HEADER)
-    assert run_command_line(["replay", failing, "passing.jsonl", *PLANTED]) == MISMATCH
-    assert "1 passed, 1 failed" in capsys.readouterr().out
+    printed = gcfuzz(MISMATCH, "replay", failing, "passing.jsonl", *PLANTED).out
+    assert "1 passed, 1 failed" in printed
 
 
 @pytest.mark.parametrize(("options", "failed"), [([], 0), (PLANTED, 1)])
 def test_a_folder_is_replayed_to_its_end_and_broken_files_outweigh_failures(
-    options: list[str], failed: int, failing: str, capsys: pytest.CaptureFixture[str]
+    options: list[str], failed: int, failing: str, gcfuzz: Gcfuzz
 ) -> None:
     Path("0-broken.jsonl").write_text("hello\n")
     Path("1-folder.jsonl").mkdir()
     Path("passing.jsonl").write_text(HEADER)
-    assert run_command_line(["replay", ".", *options]) == BAD_INPUT
-    printed = capsys.readouterr()
+    printed = gcfuzz(BAD_INPUT, "replay", ".", *options)
     totals = f"{2 - failed} passed, {failed} failed, 2 could not be replayed"
     assert totals in printed.out
     names = [line.split(":")[1] for line in printed.err.splitlines()]
@@ -262,19 +261,18 @@ def test_by_default_reducing_saves_beside_the_file() -> None:
     assert [path.name for path in Path().iterdir()] == ["failures"]
 
 
-def test_reducing_again_keeps_the_first_number(capsys: pytest.CaptureFixture[str]) -> None:
+def test_reducing_again_keeps_the_first_number(gcfuzz: Gcfuzz) -> None:
     found = '"found": {"oracle": "o", "message": "m", "engine": "stateful", "reduced_from": 390}'
     padded = FAILING + '{"do": "collect_full"}\n'
     Path("padded.jsonl").write_text(padded.replace("}\n", f", {found}}}\n", 1))
-    assert run_command_line(["reduce", "padded.jsonl", *PLANTED, "--corpus", "out"]) == MISMATCH
-    assert "by the stateful engine, reduced from 390 actions" in capsys.readouterr().out
+    printed = gcfuzz(MISMATCH, "reduce", "padded.jsonl", *PLANTED, "--corpus", "out").out
+    assert "by the stateful engine, reduced from 390 actions" in printed
     (saved,) = Path("out").iterdir()
     assert '"reduced_from": 390' in saved.read_text()
 
 
-def test_a_passing_trace_is_not_reduced(failing: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["reduce", failing]) == CLEAN
-    assert "nothing to reduce" in capsys.readouterr().out
+def test_a_passing_trace_is_not_reduced(failing: str, gcfuzz: Gcfuzz) -> None:
+    assert "nothing to reduce" in gcfuzz(CLEAN, "reduce", failing).out
     assert [path.name for path in Path().iterdir()] == [failing]
 
 
@@ -295,12 +293,12 @@ def test_a_failure_that_does_not_reproduce_is_inconclusive(
 
 
 def test_a_bug_of_gcfuzz_is_reported_as_such(
-    failing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    failing: str, monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
 ) -> None:
     misplaced = KnownBug("misplaced", "our own", "no such part", (), 1, {"engine_room": Sampling})
     monkeypatch.setitem(KNOWN_BUGS, "misplaced", misplaced)
-    assert run_command_line(["replay", failing, "--target", "reference+misplaced"]) == HARNESS_BUG
-    assert "gcfuzz: this is a bug of gcfuzz itself" in capsys.readouterr().err
+    printed = gcfuzz(HARNESS_BUG, "replay", failing, "--target", "reference+misplaced").err
+    assert "gcfuzz: this is a bug of gcfuzz itself" in printed
 
 
 def traces_without_bug() -> dict[str, Trace]:
@@ -323,12 +321,12 @@ def test_a_session_whose_self_check_fails_does_not_start(
     shipped: Callable[[], dict[str, Trace]],
     message: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    gcfuzz: Gcfuzz,
 ) -> None:
     made = shipped()
     monkeypatch.setattr("fuzz.sessions.selfcheck.shipped_traces", lambda: made)
-    assert run_command_line(["run", "--actions", "10"]) == HARNESS_BUG
-    assert capsys.readouterr().err == f"gcfuzz: the harness is broken: {message}\n"
+    printed = gcfuzz(HARNESS_BUG, "run", "--actions", "10").err
+    assert printed == f"gcfuzz: the harness is broken: {message}\n"
 
 
 @pytest.mark.slow
@@ -342,12 +340,11 @@ def test_a_session_finds_the_first_trace_of_a_planted_bug(
 
 
 def test_a_self_check_distinguishes_a_broken_reference_from_a_broken_oracle(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
 ) -> None:
     broken = attrs.evolve(ReferenceTarget.PARTS, **planted_parts([BUG]))
     monkeypatch.setattr(ReferenceTarget, "PARTS", broken)
-    assert run_command_line(["run", "--actions", "10"]) == HARNESS_BUG
-    printed = capsys.readouterr().err
+    printed = gcfuzz(HARNESS_BUG, "run", "--actions", "10").err
     assert printed.startswith("gcfuzz: the reference collector is broken: it fails its own trace ")
     assert "no bug planted: " in printed
 

@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 
 import attrs
 import pytest
+from command_line import Gcfuzz
 from made_records import failure, piece, record, timing, written
 
 from fuzz.failure import Failure
@@ -367,7 +368,7 @@ def test_what_a_killed_session_found_and_no_other_is_named_and_inconclusive(
     ],
 )
 def test_a_target_that_cannot_start_is_bad_input_if_nothing_else_was_replayed(
-    options: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str], why: str, tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     failures = (failure(oracle, path="a.jsonl") for oracle in ("heap", "clock"))
     corpus = written(tmp_path / "corpus", record(*failures, target="process"))
@@ -375,8 +376,7 @@ def test_a_target_that_cannot_start_is_bad_input_if_nothing_else_was_replayed(
     made = [tmp_path / "made" / kind / f"night.{kind}" for kind in ("html", "md", "history")]
     where = ["-o", str(made[0]), "--markdown", str(made[1]), "--history", str(made[2])]
     where += ["--fail-on", "new"]
-    assert run_command_line(["report", str(corpus), *where, *options]) == BAD_INPUT
-    printed = capsys.readouterr()
+    printed = gcfuzz(BAD_INPUT, "report", corpus, *where, *options)
     assert printed.err.startswith(f"gcfuzz: no failure could be replayed: {why}")
     assert printed.err.count("\n") == 1
     summaries = printed.out, *(each.read_text() for each in made[:2])

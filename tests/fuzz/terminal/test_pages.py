@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command_line import Gcfuzz
 
 import fuzz
 from fuzz.terminal.commands.cli import run_command_line
@@ -26,31 +27,26 @@ WITH_COMMANDS = [
 ]
 
 
-def test_a_page_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["help", "protocol"]) == CLEAN
-    assert capsys.readouterr().out == (DOCS / "protocol.md").read_text(encoding="utf-8")
+def test_a_page_is_printed_as_it_is(gcfuzz: Gcfuzz) -> None:
+    printed = gcfuzz(CLEAN, "help", "protocol").out
+    assert printed == (DOCS / "protocol.md").read_text(encoding="utf-8")
 
 
-def test_a_terminal_gets_a_formatted_page(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_gets_a_formatted_page(gcfuzz: Gcfuzz, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert run_command_line(["help", "findings/lines-in-step"]) == CLEAN
-    printed = capsys.readouterr().out
+    printed = gcfuzz(CLEAN, "help", "findings/lines-in-step").out
     assert "\x1b[" in printed
     assert "\n# " not in printed
 
 
-def test_without_a_page_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["help"]) == CLEAN
-    listed = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+def test_without_a_page_they_are_listed(gcfuzz: Gcfuzz) -> None:
+    listed = {line.split()[0] for line in gcfuzz(CLEAN, "help").out.splitlines()}
     assert listed == {path.stem for path in DOCS.glob("*.md")} - {"index"} | {"findings/README"}
 
 
 @pytest.mark.parametrize("name", ["protocols", "../README", "findings", ""])
-def test_an_unknown_page_is_bad_input(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["help", name]) == BAD_INPUT
-    assert "`gcfuzz help` lists the pages" in capsys.readouterr().err
+def test_an_unknown_page_is_bad_input(name: str, gcfuzz: Gcfuzz) -> None:
+    assert "`gcfuzz help` lists the pages" in gcfuzz(BAD_INPUT, "help", name).err
 
 
 def _messages(path: Path) -> Iterator[str]:

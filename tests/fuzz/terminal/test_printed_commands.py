@@ -7,9 +7,9 @@ import shlex
 from pathlib import Path
 
 import pytest
+from command_line import Gcfuzz
 
 from fuzz.nights import failure_history
-from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, MISMATCH, BAD_INPUT = range(3)
 BUG = "one-sample-per-object"
@@ -33,15 +33,14 @@ def test_a_printed_command_runs_in_a_folder_that_begins_with_a_dash(
     codes: tuple[int, int],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    gcfuzz: Gcfuzz,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     FOLDER.mkdir()
     (FOLDER / "trace.jsonl").write_text(HEADER + ACTIONS)
     (FOLDER / failure_history.NAME).touch()
     arguments = [each.replace("FOLDER", str(FOLDER)) for each in shlex.split(command)]
-    assert run_command_line(arguments) == codes[0]
-    printed = "".join(capsys.readouterr())
+    printed = "".join(gcfuzz(codes[0], *arguments))
     found = re.search(r"`gcfuzz (.*)`|replay +gcfuzz (.*)", printed)
     assert found is not None, printed
-    assert run_command_line(shlex.split(found[1] or found[2])) == codes[1]
+    gcfuzz(codes[1], *shlex.split(found[1] or found[2]))

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import Gcfuzz
 from waiting import PATIENCE_SECONDS
-
-from fuzz.terminal.commands.cli import run_command_line
 
 INCONCLUSIVE = 3
 WHILE_IMPORTING = """
@@ -59,12 +58,9 @@ def test_an_ignored_signal_stays_ignored(number: int, unmeasured: dict[str, str]
 
 
 @pytest.mark.slow
-def test_a_session_without_actions_is_inconclusive(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_session_without_actions_is_inconclusive(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
     budget = ("run", "--time", "0.001ms", "--corpus", str(tmp_path))
-    assert run_command_line([*budget]) == INCONCLUSIVE
-    assert "the time is up before anything was done" in capsys.readouterr().out
+    assert "the time is up before anything was done" in gcfuzz(INCONCLUSIVE, *budget).out
 
 
 LOSES_AN_INTERRUPT = """

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import Gcfuzz
 from waiting import PATIENCE_SECONDS
 
 import fuzz
 from fuzz.plain import shell_word
-from fuzz.terminal.commands.cli import run_command_line
 from fuzz.terminal.screen import Screen
 
 CLEAN, MISMATCH, BAD_INPUT = 0, 1, 2
@@ -73,12 +73,11 @@ def test_a_long_word_stays_whole(narrow: Screen, capsys: pytest.CaptureFixture[s
 
 
 def test_a_terminal_wraps_an_error_between_words(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    gcfuzz: Gcfuzz, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "40")
-    assert run_command_line(["run", "--target", "referense"]) == BAD_INPUT
-    *lines, last = capsys.readouterr().err.splitlines()
+    *lines, last = gcfuzz(BAD_INPUT, "run", "--target", "referense").err.splitlines()
     assert all(len(line) <= 40 for line in lines)
     assert "unknown target 'referense'; did you mean `reference`?" in " ".join(
         line.strip() for line in [*lines, last]
