@@ -31,10 +31,7 @@ CLEAN, MISMATCH, BAD_INPUT = range(3)
 SERVED = (sys.executable, "-m", "fuzz.targets", "reference")
 ACTIONS: tuple[Action, ...] = (
     *(
-        do.EnableSampling(24),
-        do.AllocateNode(7),
-        do.AllocateArray(2),
-        do.TakeIdentity(0),
+        *(do.EnableSampling(24), do.AllocateNode(7), do.AllocateArray(2), do.TakeIdentity(0)),
         do.CollectMinor(),
     ),
     do.AllocateString(100),

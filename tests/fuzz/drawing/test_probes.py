@@ -79,26 +79,15 @@ REACHED: dict[str, list[Action]] = {
     "sampled_weakref": [NODE, every(8), WEAKREF, MINOR],
     "weakref_died": [NODE, WEAKREF, do.Free(0), MINOR, do.ReadWeakref(0)],
     "young_item_copied_into_old_array": [
-        ARRAY,
-        MINOR,
-        *YOUNG_ITEM_OF_1,
-        do.CopyArray(2, 0, 0, 0, 1),
+        *(ARRAY, MINOR, *YOUNG_ITEM_OF_1, do.CopyArray(2, 0, 0, 0, 1))
     ],
     "young_item_copied_into_young_array": [ARRAY, *YOUNG_ITEM_OF_1, do.CopyArray(2, 0, 0, 0, 1)],
     "young_item_copied_within_array": [
-        ARRAY,
-        MINOR,
-        NODE,
-        do.Write(0, 0, 1),
-        do.CopyArray(0, 0, 0, 1, 1),
+        *(ARRAY, MINOR, NODE, do.Write(0, 0, 1), do.CopyArray(0, 0, 0, 1, 1))
     ],
     "old_array_filled_with_young_object": [ARRAY, MINOR, NODE, do.FillArray(0, 1)],
     "young_item_moved_within_old_array": [
-        ARRAY,
-        MINOR,
-        NODE,
-        do.Write(0, 0, 1),
-        do.MoveArray(0, 0, 1, 1),
+        *(ARRAY, MINOR, NODE, do.Write(0, 0, 1), do.MoveArray(0, 0, 1, 1))
     ],
     "far_item_written": [FAR, do.Write(0, 32, 0)],
     "weakref_to_pinned_object": [STRING, do.Pin(0), WEAKREF, do.ReadWeakref(1)],

@@ -300,14 +300,8 @@ ROOTS = (do.AllocateNode(9), do.AllocateString(9), do.AllocateArray(3), do.Alloc
 
 SIMPLEST_ACTIONS = (
     *(do.CollectMinor(), do.CollectStep(), do.CollectProgress(), do.CollectFull(), do.CheckHeap()),
-    do.CheckContents(),
-    *(
-        do.DisableSampling(),
-        do.EnableSampling(8),
-        do.PauseSampling(),
-        do.ResumeSampling(),
-        do.Fork(),
-    ),
+    *(do.CheckContents(), do.Fork()),
+    *(do.DisableSampling(), do.EnableSampling(8), do.PauseSampling(), do.ResumeSampling()),
     *(do.AllocateNode(0), do.AllocateString(0), do.AllocateArray(0), do.AllocateWeakref(WEAKREF)),
     *(do.AllocateOldString(0), do.LoadPrebuilt(0), do.AddMemoryPressure(256), do.SetCallback(0)),
     *(do.Free(WEAKREF), do.TakeIdentity(WEAKREF), do.Read(ARRAY, 0), do.ReadNumber(ARRAY)),

@@ -73,18 +73,17 @@ LEGAL_AFTER: tuple[tuple[tuple[Action, ...], Action], ...] = (
         for action in (
             *(
                 do.Unpin(PINNED),
-                do.SetCallback(None),
-                do.Fork(),
-                do.PauseSampling(),
-                do.DisableSampling(),
-            ),
-            *(
                 do.Free(PINNED),
                 do.TakeIdentity(PINNED),
                 do.Write(NODE, 0, PINNED),
-                do.AddMemoryPressure(1),
             ),
-            *(do.CollectMinor(), do.CollectFull(), do.AllocateOldString(0)),
+            *(do.SetCallback(None), do.Fork(), do.PauseSampling(), do.DisableSampling()),
+            *(
+                do.AddMemoryPressure(1),
+                do.CollectMinor(),
+                do.CollectFull(),
+                do.AllocateOldString(0),
+            ),
         )
     ),
     ((*A_PIN, do.CollectMinor()), do.Unpin(PINNED)),
@@ -381,13 +380,8 @@ def of_blocks(blocks: Contract) -> Shadow:
 
 LEGAL_WITH_BLOCKS = (
     *(do.Malloc(0), do.Malloc(4096), do.Malloc(1, thread=2), do.Calloc(0, 7), do.Calloc(7, 0)),
-    *(
-        do.Calloc(2, 2048),
-        do.Calloc(1, 4096),
-        do.Realloc(0, 1),
-        do.Realloc(0, 4096),
-        do.Free(0, thread=1),
-    ),
+    *(do.Calloc(2, 2048), do.Calloc(1, 4096)),
+    *(do.Realloc(0, 1), do.Realloc(0, 4096), do.Free(0, thread=1)),
     *(do.SetPeriod(1), do.SetPeriod(4096), do.EnableSampling(4096, thread=2), do.ReadProfile()),
     *(do.DisableSampling(), do.PauseSampling(), do.ResumeSampling()),
 )

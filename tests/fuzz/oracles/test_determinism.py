@@ -8,16 +8,8 @@ import pytest
 
 from fuzz.oracles.determinism import DeterminismOracle
 from fuzz.oracles.oracle import Mismatch
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    CheckHeap,
-    CollectMinor,
-    EnableSampling,
-    Fork,
-    Pin,
-    SetCallback,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import Buffers, Contexts
 from fuzz.protocol.observation import Observation, Report
@@ -87,7 +79,7 @@ def test_of_several_fields_the_first_is_named(samples: int, minors: int, field: 
     assert (raised.value.field, raised.value.direction) == (field, "more")
 
 
-@pytest.mark.parametrize("actions", [(), (Pin(0), SetCallback(0), Fork())], ids=str)
+@pytest.mark.parametrize("actions", [(), (do.Pin(0), do.SetCallback(0), do.Fork())], ids=str)
 def test_each_trace_is_run_again(contract: Contract, actions: tuple[Action, ...]) -> None:
     assert ORACLE.configuration(contract, {"nursery_bytes": 64}, actions) == {"nursery_bytes": 64}
     assert [ORACLE.instead(action) for action in actions] == [*actions]
@@ -97,7 +89,10 @@ def test_each_trace_is_run_again(contract: Contract, actions: tuple[Action, ...]
 
 
 def test_the_reference_is_deterministic(reference: Target) -> None:
-    actions = (EnableSampling(8), AllocateNode(0), SetCallback(0), CollectMinor(), Fork())
+    actions = (
+        *(do.EnableSampling(8), do.AllocateNode(0), do.SetCallback(0), do.CollectMinor()),
+        do.Fork(),
+    )
     assert run_actions(reference, {}, actions, [ORACLE]) is None
 
 
@@ -105,7 +100,7 @@ def test_a_pointer_that_is_elsewhere_the_second_time_is_found() -> None:
     def move(observation: Observation) -> None:
         observation.state = 3
 
-    actions = (AllocateNode(0), CheckHeap())
+    actions = (do.AllocateNode(0), do.CheckHeap())
     failure = run_actions(Remembering(move), {}, actions, [ORACLE])
     assert failure is not None
     assert failure.identity == ("determinism", "state", "allocate_node", "more")
@@ -115,7 +110,7 @@ def test_an_error_that_comes_only_the_second_time_is_found() -> None:
     def fail(observation: Observation) -> None:
         observation.error = "HeapError: full" if observation.minors else None
 
-    actions = (AllocateNode(0), CollectMinor(), CheckHeap())
+    actions = (do.AllocateNode(0), do.CollectMinor(), do.CheckHeap())
     failure = run_actions(Remembering(fail), {}, actions, [ORACLE])
     assert failure is not None
     assert failure.identity == ("determinism", "error", "collect_minor", "HeapError")
@@ -132,7 +127,7 @@ def test_where_buffers_may_be_of_another_size_nothing_is_the_same(contract: Cont
     ):
         rule = attrs.evolve(contract.sampling, counting=counting)
         changed = attrs.evolve(contract, sampling=rule)
-        assert ORACLE.configuration(changed, {}, [EnableSampling(8)]) == configuration
+        assert ORACLE.configuration(changed, {}, [do.EnableSampling(8)]) == configuration
 
 
 def test_unpromised_collections_may_draw_random_distances(contract: Contract) -> None:

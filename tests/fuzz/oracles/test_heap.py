@@ -7,41 +7,13 @@ import pytest
 from judging import Judge, Step, answer
 
 from fuzz.mutator.objects import Age
-from fuzz.protocol.actions import (
-    Action,
-    AddMemoryPressure,
-    AllocateArray,
-    AllocateNode,
-    AllocateOldString,
-    AllocateString,
-    AllocateWeakref,
-    CheckHeap,
-    CollectFull,
-    CollectMinor,
-    CollectProgress,
-    CollectStep,
-    DisableSampling,
-    EnableSampling,
-    Fork,
-    Free,
-    PauseSampling,
-    Pin,
-    Read,
-    ReadNumber,
-    ReadWeakref,
-    ResumeSampling,
-    RunAtOnce,
-    SetCallback,
-    TakeIdentity,
-    Unpin,
-    Write,
-    WriteNumber,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Report
 
-COLLECTIONS = CollectMinor | CollectStep | CollectProgress | CollectFull
-NODE, MINOR, STEP, FULL = AllocateNode(0), CollectMinor(), CollectStep(), CollectFull()
+COLLECTIONS = do.CollectMinor | do.CollectStep | do.CollectProgress | do.CollectFull
+NODE, MINOR, STEP, FULL = do.AllocateNode(0), do.CollectMinor(), do.CollectStep(), do.CollectFull()
 REPORT = Report([], 0, 0, 0)
 
 
@@ -87,7 +59,7 @@ def test_events_in_another_order_are_wrong(contract: Contract, seen: dict[str, A
 
 
 def test_a_report_right_after_its_minor_collection_is_in_order(contract: Contract) -> None:
-    observing(contract, "order")(CollectProgress(), minors=2, order="MRM", reports=[REPORT])
+    observing(contract, "order")(do.CollectProgress(), minors=2, order="MRM", reports=[REPORT])
 
 
 def test_any_error_is_wrong(judge: Judge) -> None:
@@ -100,14 +72,14 @@ def test_a_step_must_collect_if_collections_are_promised(judge: Judge, contract:
     Judge(attrs.evolve(contract, promises=()))(STEP, minors=0)
 
 
-@pytest.mark.parametrize("action", [MINOR, STEP, DisableSampling(report=True)], ids=str)
+@pytest.mark.parametrize("action", [MINOR, STEP, do.DisableSampling(report=True)], ids=str)
 @pytest.mark.parametrize("minors", [0, 2])
 def test_the_action_has_one_minor_collection(judge: Judge, action: Action, minors: int) -> None:
     problem = problem_of(judge, answer(action, minors=1), answer(action, minors=minors))
     assert problem.startswith(f"minors: expected 1, got {minors}")
 
 
-@pytest.mark.parametrize("action", [CollectProgress(), FULL], ids=str)
+@pytest.mark.parametrize("action", [do.CollectProgress(), FULL], ids=str)
 def test_at_least_one_minor_collection_is_part_of_the_action(judge: Judge, action: Action) -> None:
     problem = problem_of(judge, action, answer(action, minors=7), answer(action, minors=0))
     assert problem.startswith("minors: expected 1, got 0")
@@ -116,19 +88,19 @@ def test_at_least_one_minor_collection_is_part_of_the_action(judge: Judge, actio
 @pytest.mark.parametrize(
     "action",
     [
-        *(DisableSampling(), EnableSampling(8), CheckHeap(), ReadNumber(0), PauseSampling()),
-        *(ResumeSampling(), Fork(), SetCallback(0), SetCallback(None), AddMemoryPressure(2**40)),
-        *(Pin(0), Unpin(1)),
+        *(do.DisableSampling(), do.EnableSampling(8), do.CheckHeap(), do.ReadNumber(0)),
+        *(do.PauseSampling(), do.ResumeSampling(), do.Fork(), do.SetCallback(0)),
+        *(do.SetCallback(None), do.AddMemoryPressure(2**40), do.Pin(0), do.Unpin(1)),
     ],
     ids=str,
 )
 def test_no_other_action_collects(judge: Judge, action: Action) -> None:
-    strings = (AllocateString(0), AllocateString(0), Pin(1))
+    strings = (do.AllocateString(0), do.AllocateString(0), do.Pin(1))
     problem = problem_of(judge, *strings, answer(action, minors=1))
     assert problem.startswith("minors: expected 0, got 1")
 
 
-@pytest.mark.parametrize("action", [MINOR, FULL, ReadNumber(0)], ids=str)
+@pytest.mark.parametrize("action", [MINOR, FULL, do.ReadNumber(0)], ids=str)
 def test_unpromised_collections_may_come_at_any_time(contract: Contract, action: Action) -> None:
     Judge(contract)(NODE, answer(action, minors=3, value=0))
 
@@ -137,7 +109,7 @@ def test_without_the_promise_a_requested_collection_still_comes(contract: Contra
     assert problem_of(Judge(contract), MINOR).startswith("minors: expected 1, got 0")
 
 
-@pytest.mark.parametrize("action", [NODE, AllocateOldString(0)], ids=str)
+@pytest.mark.parametrize("action", [NODE, do.AllocateOldString(0)], ids=str)
 @pytest.mark.parametrize("minors", [0, 1, 3])
 def test_an_allocation_may_collect(judge: Judge, action: Action, minors: int) -> None:
     judge(answer(action, minors=minors))
@@ -146,49 +118,52 @@ def test_an_allocation_may_collect(judge: Judge, action: Action, minors: int) ->
 
 # Reads, weak references and identities: the last step is wrong.
 
-WEAK = (NODE, AllocateWeakref(0))
-LOST = (*WEAK, Free(0))
+WEAK = (NODE, do.AllocateWeakref(0))
+LOST = (*WEAK, do.Free(0))
 """A weak reference to a young object that nothing else holds."""
-OLD = (*WEAK, MINOR, Free(0))
+OLD = (*WEAK, MINOR, do.Free(0))
 """The same with an object that is old."""
-PINNED = (AllocateString(0), AllocateWeakref(0), Pin(0))
+PINNED = (do.AllocateString(0), do.AllocateWeakref(0), do.Pin(0))
 MAYBE_HELD = (
-    *(NODE, MINOR, AllocateString(0), AllocateWeakref(1), Pin(1)),
-    *(Write(0, 0, 1), Free(1), MINOR, Free(0), MINOR),
+    *(NODE, MINOR, do.AllocateString(0), do.AllocateWeakref(1), do.Pin(1)),
+    *(do.Write(0, 0, 1), do.Free(1), MINOR, do.Free(0), MINOR),
 )
 """A weak reference to a pinned object that only a dead one may hold."""
-ALIVE, DEAD = (answer(ReadWeakref(0), alive=alive) for alive in (True, False))
-ID = answer(TakeIdentity(0), identity=7)
-OTHER_ID = answer(TakeIdentity(1), identity=7)
+ALIVE, DEAD = (answer(do.ReadWeakref(0), alive=alive) for alive in (True, False))
+ID = answer(do.TakeIdentity(0), identity=7)
+OTHER_ID = answer(do.TakeIdentity(1), identity=7)
 
 WRONG: dict[str, tuple[list[Step], str]] = {
     "a read finds another object": (
-        [NODE, AllocateNode(1), Write(0, 0, 1), answer(Read(0, 0), value=0)],
+        [NODE, do.AllocateNode(1), do.Write(0, 0, 1), answer(do.Read(0, 0), value=0)],
         "value: expected 1, got 0",
     ),
     "a read finds an object in its old slot": (
-        [NODE, AllocateNode(1), Write(0, 0, 1), Free(1), answer(Read(0, 0), value=0)],
+        [NODE, do.AllocateNode(1), do.Write(0, 0, 1), do.Free(1), answer(do.Read(0, 0), value=0)],
         "value: expected 1, got 0",
     ),
     "a read finds nothing": (
-        [NODE, Write(0, 1, 0), answer(Read(0, 1))],
+        [NODE, do.Write(0, 1, 0), answer(do.Read(0, 1))],
         "value: expected 0, got None (what was last written to field 1 of root 0)",
     ),
     "a read finds what nothing has written": (
-        [AllocateArray(1), answer(Read(0, 0)), answer(Read(0, 0), value=0)],
+        [do.AllocateArray(1), answer(do.Read(0, 0)), answer(do.Read(0, 0), value=0)],
         "value: expected None, got 0",
     ),
     "an old number": (
-        [AllocateNode(5), WriteNumber(0, 6), answer(ReadNumber(0), value=5)],
+        [do.AllocateNode(5), do.WriteNumber(0, 6), answer(do.ReadNumber(0), value=5)],
         "value: expected 6, got 5",
     ),
-    "no answer about a weak reference": ([*WEAK, ReadWeakref(1)], "alive: expected true or false"),
+    "no answer about a weak reference": (
+        [*WEAK, do.ReadWeakref(1)],
+        "alive: expected true or false",
+    ),
     "a young object that nothing holds is dead": (
         [*LOST, ALIVE, DEAD],
         "alive: expected True, got False (its object is young)",
     ),
     "a reachable object is dead": (
-        [*WEAK, FULL, *(answer(ReadWeakref(1), alive=alive) for alive in (True, False))],
+        [*WEAK, FULL, *(answer(do.ReadWeakref(1), alive=alive) for alive in (True, False))],
         "alive: expected True, got False (its object is reachable)",
     ),
     "a young object outlives a minor collection": (
@@ -201,15 +176,22 @@ WRONG: dict[str, tuple[list[Step], str]] = {
     ),
     "an old object lives again": ([*OLD, STEP, DEAD, ALIVE], "alive: expected False, got True"),
     "one of two weak references lives": (
-        [*WEAK, AllocateWeakref(0), MINOR, Free(0), DEAD, answer(ReadWeakref(1), alive=True)],
+        [
+            *WEAK,
+            do.AllocateWeakref(0),
+            MINOR,
+            do.Free(0),
+            DEAD,
+            answer(do.ReadWeakref(1), alive=True),
+        ],
         "alive: expected False, got True",
     ),
     "a pinned object that the roots hold is dead": (
-        [*PINNED, MINOR, answer(ReadWeakref(1), alive=False)],
+        [*PINNED, MINOR, answer(do.ReadWeakref(1), alive=False)],
         "alive: expected True, got False (its object is young)",
     ),
     "a pinned object that nothing held outlives a minor collection": (
-        [*PINNED, Free(0), MINOR, ALIVE],
+        [*PINNED, do.Free(0), MINOR, ALIVE],
         "alive: expected False, got True",
     ),
     **{
@@ -219,20 +201,23 @@ WRONG: dict[str, tuple[list[Step], str]] = {
         )
         for fate, step in (("alive", ALIVE), ("dead", DEAD))
     },
-    "no identity": ([NODE, TakeIdentity(0)], "identity: expected a number, got None (of root 0)"),
+    "no identity": (
+        [NODE, do.TakeIdentity(0)],
+        "identity: expected a number, got None (of root 0)",
+    ),
     **{
         f"an identity changes to {got}": (
-            [NODE, ID, MINOR, ID, answer(TakeIdentity(0), identity=got)],
+            [NODE, ID, MINOR, ID, answer(do.TakeIdentity(0), identity=got)],
             f"identity: expected 7, got {got}",
         )
         for got in (6, 8)
     },
     "two living objects have one identity": (
-        [NODE, AllocateNode(1), ID, OTHER_ID],
+        [NODE, do.AllocateNode(1), ID, OTHER_ID],
         "identity: expected a new one, got 7 (another living object has it)",
     ),
     "an identity has a new owner": (
-        [NODE, AllocateNode(1), ID, Free(0), ID, AllocateNode(2), OTHER_ID],
+        [NODE, do.AllocateNode(1), ID, do.Free(0), ID, do.AllocateNode(2), OTHER_ID],
         "identity: expected a new one, got 7",
     ),
 }
@@ -243,15 +228,17 @@ def test_a_wrong_answer(judge: Judge, steps: list[Step], problem: str) -> None:
     assert problem_of(judge, *steps).startswith(problem)
 
 
-@pytest.mark.parametrize("action", [AllocateNode(5), AllocateString(5), AllocateArray(5)], ids=str)
+@pytest.mark.parametrize(
+    "action", [do.AllocateNode(5), do.AllocateString(5), do.AllocateArray(5)], ids=str
+)
 @pytest.mark.parametrize("got", [4, 6, None])
 def test_an_unwritten_number_is_wrong(judge: Judge, action: Action, got: int | None) -> None:
-    right, wrong = (answer(ReadNumber(0), value=value) for value in (5, got))
+    right, wrong = (answer(do.ReadNumber(0), value=value) for value in (5, got))
     assert problem_of(judge, action, right, wrong).startswith(f"value: expected 5, got {got}")
 
 
 def test_a_read_finds_what_was_written_in_its_lowest_slot(judge: Judge) -> None:
-    judge(NODE, AllocateNode(1), Write(0, 0, 1), answer(Read(0, 0), value=1))
+    judge(NODE, do.AllocateNode(1), do.Write(0, 0, 1), answer(do.Read(0, 0), value=1))
     assert len(judge.shadow.roots) == 3
 
 
@@ -259,9 +246,9 @@ def weakly(contract: Contract, survivor_bytes: int) -> Judge:
     return observing(contract, "alive", survivor_bytes=survivor_bytes)
 
 
-TWICE = (NODE, AllocateWeakref(1), Free(1), MINOR)
+TWICE = (NODE, do.AllocateWeakref(1), do.Free(1), MINOR)
 """After LOST, another weak reference survives, with 16 bytes more."""
-READ = ReadWeakref(1)
+READ = do.ReadWeakref(1)
 
 
 @pytest.mark.parametrize("alive", [True, False])
@@ -282,33 +269,33 @@ def test_within_the_survivor_bytes_a_weak_reference_dies_with_its_object(
 
 
 def test_threads_at_once_may_fill_the_survivor_bytes_if_they_collect(contract: Contract) -> None:
-    weakly(contract, 1000)(*LOST, answer(RunAtOnce(1, 0), minors=1), ALIVE)
+    weakly(contract, 1000)(*LOST, answer(do.RunAtOnce(1, 0), minors=1), ALIVE)
 
 
 # Walks.
 
-THREE, FOUR = AllocateNode(3), AllocateNode(4)
+THREE, FOUR = do.AllocateNode(3), do.AllocateNode(4)
 
 
 def test_a_walk_that_finds_the_mutators_graph_is_right(contract: Contract) -> None:
     judge, graph = observing(contract, "graph"), [[1, 3, 1, 1], [4, 4]]
-    judge(THREE, AllocateString(4), Write(0, 1, 1))
-    judge(answer(CheckHeap(), graph=graph), answer(MINOR, minors=1, graph=graph))
+    judge(THREE, do.AllocateString(4), do.Write(0, 1, 1))
+    judge(answer(do.CheckHeap(), graph=graph), answer(MINOR, minors=1, graph=graph))
     assert {obj.age for obj in judge.shadow.roots} == {Age.OLD}
 
 
 @pytest.mark.parametrize(
     ("steps", "problem"),
     [
-        ([CheckHeap()], "graph: expected a walk of the heap, got None"),
+        ([do.CheckHeap()], "graph: expected a walk of the heap, got None"),
         ([MINOR], "graph: expected a walk of the heap, got None"),
-        ([THREE, FOUR, answer(CheckHeap(), graph=[[1, 3]])], "graph: expected 2, got 1"),
+        ([THREE, FOUR, answer(do.CheckHeap(), graph=[[1, 3]])], "graph: expected 2, got 1"),
         (
-            [THREE, FOUR, answer(CheckHeap(), graph=[[1, 3], [1, 4], [1, 5]])],
+            [THREE, FOUR, answer(do.CheckHeap(), graph=[[1, 3], [1, 4], [1, 5]])],
             "graph: expected 2, got 3",
         ),
         (
-            [THREE, FOUR, answer(CheckHeap(), graph=[[1, 3], [1, 4, 0, 0]])],
+            [THREE, FOUR, answer(do.CheckHeap(), graph=[[1, 3], [1, 4, 0, 0]])],
             "graph: expected [[1, 3], [1, 4]], got [[1, 3], [1, 4, 0, 0]]",
         ),
     ],
@@ -324,5 +311,5 @@ def test_actions_that_do_not_collect_need_no_walk(contract: Contract) -> None:
 
 
 def test_a_target_that_does_not_observe_walks_need_not_walk(judge: Judge) -> None:
-    problem = problem_of(judge, CheckHeap(), answer(CheckHeap(), error="HeapError: none"))
+    problem = problem_of(judge, do.CheckHeap(), answer(do.CheckHeap(), error="HeapError: none"))
     assert problem.startswith("error: ")

@@ -159,12 +159,7 @@ def test_after_the_last_exhaustion_nothing_may_need_room(contract: Contract) -> 
 
     def legal() -> list[Action]:
         asked: list[Action] = [
-            HUNDRED,
-            do.AllocateNode(0),
-            FULL,
-            do.CollectProgress(),
-            MINOR,
-            do.Free(0),
+            *(HUNDRED, do.AllocateNode(0), FULL, do.CollectProgress(), MINOR, do.Free(0))
         ]
         return [each for each in asked if why_illegal(each, stated, judge.shadow) is None]
 

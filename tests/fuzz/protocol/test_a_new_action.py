@@ -19,16 +19,8 @@ from fuzz.mutator.legality import why_illegal
 from fuzz.mutator.objects import Age
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    AllocateString,
-    CollectMinor,
-    EnableSampling,
-    Free,
-    LengthOf,
-    SlotOf,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action, LengthOf, SlotOf
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.lines import action_from_data, action_to_data
 from fuzz.protocol.observation import Observation
@@ -107,7 +99,7 @@ def contract(contract: Contract) -> Contract:
 
 
 def test_it_is_legal_where_its_declaration_says_so(contract: Contract, shadow: Shadow) -> None:
-    for action in (AllocateString(1), AllocateNode(1)):
+    for action in (do.AllocateString(1), do.AllocateNode(1)):
         shadow.follow(action, minors=0)
     reasons = {
         AllocateNear(0, 0): None,
@@ -121,13 +113,13 @@ def test_it_is_legal_where_its_declaration_says_so(contract: Contract, shadow: S
 
 
 def test_the_shadow_follows_it(shadow: Shadow) -> None:
-    for action in (AllocateString(1), AllocateNear(0, 3), AllocateNear(0, 9)):
+    for action in (do.AllocateString(1), AllocateNear(0, 3), AllocateNear(0, 9)):
         shadow.follow(action, minors=0)
     _, near, far = shadow.roots
     assert (near.kind, near.number, near.refs, near.outside) == ("array", 3, [None] * 3, False)
     assert far.outside
-    shadow.follow(Free(1), minors=0)
-    shadow.follow(CollectMinor(), minors=1)
+    shadow.follow(do.Free(1), minors=0)
+    shadow.follow(do.CollectMinor(), minors=1)
     assert (near.age, far.age) == (Age.DEAD, Age.OLD)
 
 
@@ -161,13 +153,14 @@ def test_it_is_reduced() -> None:
         target,
         {},
         (
-            *(AllocateNode(7), EnableSampling(64), AllocateString(30), AllocateNear(1, 1)),
-            *(Free(0), CollectMinor(), AllocateNear(0, 5, nonmovable=True), CollectMinor()),
+            *(do.AllocateNode(7), do.EnableSampling(64), do.AllocateString(30), AllocateNear(1, 1)),
+            *(do.Free(0), do.CollectMinor()),
+            *(AllocateNear(0, 5, nonmovable=True), do.CollectMinor()),
         ),
     )
     assert found is not None
     reduced = reduce_failure(target, found)
-    assert reduced.actions == (AllocateString(0), AllocateNear(0, 2))
+    assert reduced.actions == (do.AllocateString(0), AllocateNear(0, 2))
 
 
 def test_it_is_documented(row_of: Callable[[type[Action]], str]) -> None:

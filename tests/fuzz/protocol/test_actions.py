@@ -11,20 +11,8 @@ from waiting import PATIENCE_SECONDS
 
 import fuzz
 from fuzz.protocol import actions
-from fuzz.protocol.actions import (
-    ACTIONS,
-    NAMES,
-    SLOT_FIELDS,
-    Action,
-    AllocateString,
-    CopyArray,
-    Free,
-    Pin,
-    SetCallback,
-    Unpin,
-    Write,
-    name_of,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import ACTIONS, NAMES, SLOT_FIELDS, Action, name_of
 
 NAMES_IN_TRACES = {
     *("allocate_node", "allocate_string", "allocate_array", "allocate_weakref", "load_prebuilt"),
@@ -43,7 +31,7 @@ NAMES_IN_TRACES = {
 
 
 def test_a_name_has_an_underscore_before_each_capital_but_the_first() -> None:
-    assert name_of(AllocateString) == "allocate_string"
+    assert name_of(do.AllocateString) == "allocate_string"
 
 
 def test_the_names_are_those_of_the_trace_format() -> None:
@@ -95,22 +83,22 @@ def test_an_action_of_another_module_is_not_in_the_format() -> None:
 
 def test_an_action_cannot_be_changed() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        Free(1).root = 2  # type: ignore[misc]  # It is frozen.
+        do.Free(1).root = 2  # type: ignore[misc]  # It is frozen.
 
 
 def test_actions_with_the_same_arguments_are_the_same() -> None:
-    assert {Write(1, 0, None), Write(1, 0, None), Write(1, 0, 0)} == {
-        Write(1, 0, 0),
-        Write(1, 0, None),
+    assert {do.Write(1, 0, None), do.Write(1, 0, None), do.Write(1, 0, 0)} == {
+        do.Write(1, 0, 0),
+        do.Write(1, 0, None),
     }
 
 
 def test_other_actions_with_the_same_arguments_are_others() -> None:
-    assert Pin(1) != Unpin(1)
+    assert do.Pin(1) != do.Unpin(1)
 
 
 def test_an_action_shows_what_it_is_made_of() -> None:
-    assert repr(Write(1, 0, None)) == "Write(thread=0, root=1, field=0, value=None)"
+    assert repr(do.Write(1, 0, None)) == "Write(thread=0, root=1, field=0, value=None)"
 
 
 def test_the_allocations_are_the_actions_called_so() -> None:
@@ -122,8 +110,8 @@ def test_the_allocations_are_the_actions_called_so() -> None:
 @pytest.mark.parametrize(
     ("action", "fields"),
     [
-        *((Pin, ("root",)), (Unpin, ("root",)), (Write, ("root", "value"))),
-        *((CopyArray, ("source", "dest")), (SetCallback, ())),
+        *((do.Pin, ("root",)), (do.Unpin, ("root",)), (do.Write, ("root", "value"))),
+        *((do.CopyArray, ("source", "dest")), (do.SetCallback, ())),
     ],
 )
 def test_fields_that_name_objects_are_distinguished_from_numbers(

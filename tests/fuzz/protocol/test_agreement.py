@@ -5,16 +5,8 @@ from typing import Any
 import attrs
 import pytest
 
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    AllocateString,
-    EnableSampling,
-    Free,
-    Malloc,
-    Realloc,
-    SetCallback,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.agreement import BLOCK_FIELDS, RULE_FIELDS, disagreement
 from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, SamplingRule
 from fuzz.protocol.counting import Contexts
@@ -49,17 +41,17 @@ def with_layout(contract: Contract, **changes: Any) -> Contract:
 
 
 def test_a_trace_that_says_nothing_of_its_contract_means_the_same(blocks: Contract) -> None:
-    trace = Trace(Header(VERSION, "reference"), (Malloc(9),))
+    trace = Trace(Header(VERSION, "reference"), (do.Malloc(9),))
     assert disagreement(trace, blocks) is None
 
 
 def test_under_its_own_contract_a_trace_means_the_same(blocks: Contract) -> None:
-    assert disagreement(recorded_contract(blocks, Malloc(9)), blocks) is None
+    assert disagreement(recorded_contract(blocks, do.Malloc(9)), blocks) is None
 
 
 def test_the_difference_is_reported(blocks: Contract) -> None:
     other = with_rule(blocks, counts="requested")
-    assert disagreement(recorded_contract(blocks, Malloc(9)), other) == (
+    assert disagreement(recorded_contract(blocks, do.Malloc(9)), other) == (
         'the trace was made under a contract with counts "size"; here it is "requested"'
     )
 
@@ -86,15 +78,15 @@ def test_every_part_of_a_rule_matters_or_is_one_of_what_may_be_asked_or_is_said(
 def test_how_blocks_are_resized_matters_where_one_is_and_sampling_or_not(blocks: Contract) -> None:
     off = with_rule(blocks, initial_period_bytes=0)
     other = with_rule(off, realloc="when_moved")
-    problem = disagreement(recorded_contract(off, Malloc(9), Realloc(0, 8)), other)
+    problem = disagreement(recorded_contract(off, do.Malloc(9), do.Realloc(0, 8)), other)
     assert problem is not None
     assert "with realloc " in problem
-    assert disagreement(recorded_contract(off, Malloc(9)), other) is None
+    assert disagreement(recorded_contract(off, do.Malloc(9)), other) is None
 
 
 def test_where_sampling_is_on_from_the_start_only_here_it_matters(blocks: Contract) -> None:
     off = with_rule(blocks, initial_period_bytes=0)
-    problem = disagreement(recorded_contract(off, Malloc(9)), blocks)
+    problem = disagreement(recorded_contract(off, do.Malloc(9)), blocks)
     assert problem is not None
     assert "initial_period_bytes 0; here it is 100" in problem
 
@@ -103,8 +95,8 @@ def test_where_sampling_is_on_from_the_start_only_here_it_matters(blocks: Contra
 def test_where_sampling_is_never_on_its_rule_does_not_matter(blocks: Contract, field: str) -> None:
     off = with_rule(blocks, initial_period_bytes=0)
     other = with_rule(off, **{field: OTHER[field]})
-    assert disagreement(recorded_contract(off, Malloc(9)), other) is None
-    assert disagreement(recorded_contract(off, EnableSampling(8)), other) is not None
+    assert disagreement(recorded_contract(off, do.Malloc(9)), other) is None
+    assert disagreement(recorded_contract(off, do.EnableSampling(8)), other) is not None
 
 
 @pytest.mark.parametrize(("field", "other"), [*zip(BLOCK_FIELDS, [(8, 16), 4096, 8], strict=True)])
@@ -112,7 +104,7 @@ def test_the_room_of_blocks_matters_where_there_are_some(
     blocks: Contract, field: str, other: object
 ) -> None:
     changed = with_layout(blocks, **{field: other})
-    problem = disagreement(recorded_contract(blocks, Malloc(9), Free(0)), changed)
+    problem = disagreement(recorded_contract(blocks, do.Malloc(9), do.Free(0)), changed)
     assert problem is not None
     assert f"with {field} " in problem
     assert disagreement(recorded_contract(blocks), changed) is None
@@ -120,7 +112,7 @@ def test_the_room_of_blocks_matters_where_there_are_some(
 
 @pytest.mark.parametrize(
     ("action", "kind"),
-    [(AllocateString(1), "string"), (SetCallback(1), "string"), (AllocateNode(1), "node")],
+    [(do.AllocateString(1), "string"), (do.SetCallback(1), "string"), (do.AllocateNode(1), "node")],
     ids=str,
 )
 def test_what_a_kind_costs_matters_where_there_are_objects_of_it(
@@ -131,7 +123,7 @@ def test_what_a_kind_costs_matters_where_there_are_objects_of_it(
     problem = disagreement(recorded_contract(contract, action), changed)
     assert problem is not None
     assert f"with {kind} " in problem
-    assert disagreement(recorded_contract(contract, Free(0)), changed) is None
+    assert disagreement(recorded_contract(contract, do.Free(0)), changed) is None
 
 
 def test_what_is_prebuilt_always_matters(contract: Contract) -> None:
@@ -145,6 +137,6 @@ def test_what_is_prebuilt_always_matters(contract: Contract) -> None:
 def test_the_size_of_the_nursery_does_not_matter(contract: Contract) -> None:
     changed = attrs.evolve(contract, nursery_bytes=512)
     assert (
-        disagreement(recorded_contract(contract, AllocateNode(1), EnableSampling(8)), changed)
+        disagreement(recorded_contract(contract, do.AllocateNode(1), do.EnableSampling(8)), changed)
         is None
     )

@@ -13,20 +13,8 @@ import attrs
 import pytest
 from waiting import PATIENCE_SECONDS
 
-from fuzz.protocol.actions import (
-    ACTIONS,
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateWeakref,
-    CheckHeap,
-    CollectFull,
-    CollectMinor,
-    Free,
-    ReadNumber,
-    ReadWeakref,
-    Write,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import ACTIONS, Action
 from fuzz.protocol.contract import (
     AtOnce,
     Contract,
@@ -153,20 +141,26 @@ def test_the_page_s_graph_is_what_the_reference_answers(reference: Target) -> No
     shown = re.search(r'"collect_minor"}\nprogram   (.*)', PAGE)
     assert shown
     reference.start({})
-    for action in (AllocateNode(7), AllocateArray(2), Write(1, 0, 0)):
+    for action in (do.AllocateNode(7), do.AllocateArray(2), do.Write(1, 0, 0)):
         reference.perform(action)
-    answer = unstructured(reference.perform(CollectMinor()))
+    answer = unstructured(reference.perform(do.CollectMinor()))
     assert answer | json.loads(shown[1]) == answer
 
 
 @pytest.mark.parametrize(
     ("field", "actions"),
     [
-        ("outside", [AllocateNode(0)]),
-        ("at", [AllocateNode(0)]),
-        ("value", [AllocateNode(0), ReadNumber(0)]),
-        ("alive", [AllocateNode(0), AllocateWeakref(0), Free(0), CollectFull(), ReadWeakref(0)]),
-        ("graph", [CheckHeap()]),
+        ("outside", [do.AllocateNode(0)]),
+        ("at", [do.AllocateNode(0)]),
+        ("value", [do.AllocateNode(0), do.ReadNumber(0)]),
+        (
+            "alive",
+            [
+                *(do.AllocateNode(0), do.AllocateWeakref(0), do.Free(0), do.CollectFull()),
+                do.ReadWeakref(0),
+            ],
+        ),
+        ("graph", [do.CheckHeap()]),
     ],
 )
 def test_what_is_false_or_0_or_an_empty_graph_may_not_be_left_out(

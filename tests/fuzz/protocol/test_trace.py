@@ -11,21 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import (
-    ACTIONS,
-    Action,
-    AllocateString,
-    AllocateWeakref,
-    Calloc,
-    CollectMinor,
-    DisableSampling,
-    Free,
-    Malloc,
-    ReadProfile,
-    Realloc,
-    SetPeriod,
-    Write,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import ACTIONS, Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.counting import LazySeeds
 from fuzz.protocol.lines import action_from_data, action_to_data, to_line
@@ -44,7 +31,7 @@ from fuzz.protocol.trace import (
 )
 
 HEADER = '{"gcfuzz": 2, "target": "reference"}\n'
-SOME = Trace(Header(VERSION, "reference"), (AllocateString(17), Free(0)))
+SOME = Trace(Header(VERSION, "reference"), (do.AllocateString(17), do.Free(0)))
 
 actions = st.one_of(
     [
@@ -104,7 +91,7 @@ def test_every_action_has_a_line_that_starts_with_its_name() -> None:
 
 def test_a_trace_as_text() -> None:
     header = Header(VERSION, "reference", {"nursery_bytes": 512}, seed=7, kills=("a-bug",))
-    assert dumps(Trace(header, (AllocateString(17), Write(0, 1, None)))) == (
+    assert dumps(Trace(header, (do.AllocateString(17), do.Write(0, 1, None)))) == (
         '{"gcfuzz": 2, "target": "reference", "config": {"nursery_bytes": 512}, "seed": 7, '
         '"kills": ["a-bug"]}\n'
         '{"do": "allocate_string", "length": 17}\n'
@@ -117,7 +104,7 @@ def test_a_trace_without_actions_is_one() -> None:
 
 
 def test_arguments_that_have_a_default_may_be_left_out() -> None:
-    assert action_from_data({"do": "disable_sampling"}) == DisableSampling(report=False)
+    assert action_from_data({"do": "disable_sampling"}) == do.DisableSampling(report=False)
 
 
 def test_a_line_separator_inside_a_string_ends_no_line() -> None:
@@ -352,7 +339,7 @@ def test_a_trace_under_another_configuration_has_another_digest() -> None:
 
 
 def test_another_trace_has_another_digest() -> None:
-    other = attrs.evolve(SOME, actions=(CollectMinor(), AllocateWeakref(0)))
+    other = attrs.evolve(SOME, actions=(do.CollectMinor(), do.AllocateWeakref(0)))
     assert digest_of(other) != digest_of(SOME)
 
 
@@ -362,12 +349,12 @@ def test_another_trace_has_another_digest() -> None:
 @pytest.mark.parametrize(
     ("action", "line"),
     [
-        (Malloc(9), '{"do": "malloc", "size_bytes": 9}'),
-        (Malloc(9, thread=2), '{"do": "malloc", "size_bytes": 9, "thread": 2}'),
-        (Calloc(2, 9), '{"do": "calloc", "count": 2, "size_bytes": 9}'),
-        (Realloc(0, 9), '{"do": "realloc", "root": 0, "size_bytes": 9}'),
-        (SetPeriod(64), '{"do": "set_period", "period_bytes": 64}'),
-        (ReadProfile(thread=1), '{"do": "read_profile", "thread": 1}'),
+        (do.Malloc(9), '{"do": "malloc", "size_bytes": 9}'),
+        (do.Malloc(9, thread=2), '{"do": "malloc", "size_bytes": 9, "thread": 2}'),
+        (do.Calloc(2, 9), '{"do": "calloc", "count": 2, "size_bytes": 9}'),
+        (do.Realloc(0, 9), '{"do": "realloc", "root": 0, "size_bytes": 9}'),
+        (do.SetPeriod(64), '{"do": "set_period", "period_bytes": 64}'),
+        (do.ReadProfile(thread=1), '{"do": "read_profile", "thread": 1}'),
     ],
     ids=str,
 )
@@ -402,7 +389,7 @@ def test_a_recording_of_an_allocator_reads_back_the_same(blocks: Contract) -> No
     message = Observation(1, size=256, offsets=[7], weights=[107], profile=[2, 512])
     trace = Trace(
         Header(VERSION, "reference", contract=contract),
-        (Malloc(9, thread=2), ReadProfile()),
+        (do.Malloc(9, thread=2), do.ReadProfile()),
         (message, Observation(profile=[0, 0])),
     )
     assert loads(dumps(trace), "some.jsonl") == trace

@@ -28,25 +28,9 @@ from fuzz.oracles.counting.contexts import ContextClock
 from fuzz.oracles.counting.distances.dotnet import Dotnet
 from fuzz.oracles.counting.expected import ExpectedSample, Request
 from fuzz.problems import BadInputError
+from fuzz.protocol import actions as do
 from fuzz.protocol import lines as wire
-from fuzz.protocol.actions import (
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateString,
-    CheckContents,
-    CheckHeap,
-    CollectFull,
-    CopyArray,
-    DisableSampling,
-    EnableSampling,
-    Free,
-    Read,
-    ReadNumber,
-    TakeIdentity,
-    Write,
-    WriteNumber,
-)
+from fuzz.protocol.actions import Action
 from fuzz.protocol.counting import Bytes
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
@@ -68,7 +52,7 @@ PERIOD = 102_400
 NODE_BYTES = 40
 ITEMS_AT = 16
 """Where the items of a string start."""
-ON, OFF = EnableSampling(PERIOD), DisableSampling()
+ON, OFF = do.EnableSampling(PERIOD), do.DisableSampling()
 DRIVER = [sys.executable, "-m", "fuzz.targets.dotnet.driver", "dotnet"]
 HEADER = '{"gcfuzz": 2, "target": "dotnet"}\n'
 
@@ -210,7 +194,7 @@ def test_a_sample_is_taken_at_the_end_of_the_distance(target: FullTarget) -> Non
     [seed] = target.start({"sampler_seed": 3}).sampling.seeds
     offset = Dotnet(seed).draw(PERIOD)
     items = offset // 2**15 + 1
-    *_, sampled = carried_out(target, [ON, AllocateString(items)])
+    *_, sampled = carried_out(target, [ON, do.AllocateString(items)])
     assert (sampled.samples, sampled.offsets) == (1, [offset])
 
 
@@ -248,7 +232,7 @@ def test_an_object_may_end_right_before_the_sampled_byte(
         for first, second in [distances_of(seed)]
         if first >= NODE_BYTES and second % 8 == 0 and 24 <= second < 4096
     )
-    trace = [ON, AllocateNode(1), AllocateArray((bytes_left - 24) // 8), AllocateNode(2)]
+    trace = [ON, do.AllocateNode(1), do.AllocateArray((bytes_left - 24) // 8), do.AllocateNode(2)]
     counted = Changed(target)
     failure = run_actions(counted, {"sampler_seed": seed}, trace)
     assert counted.samples == 1
@@ -257,7 +241,7 @@ def test_an_object_may_end_right_before_the_sampled_byte(
 
 def test_a_trace_has_the_same_samples_after_any_other(target: FullTarget) -> None:
     """The bounds of contexts change the samples of small objects, but not of these."""
-    actions: list[Action] = [ON, *[AllocateString(7), Free(0)] * 6]
+    actions: list[Action] = [ON, *[do.AllocateString(7), do.Free(0)] * 6]
 
     def play() -> list[list[int]]:
         target.start({"sampler_seed": 5})
@@ -265,7 +249,7 @@ def test_a_trace_has_the_same_samples_after_any_other(target: FullTarget) -> Non
 
     first = play()
     target.start({"threads": 3})
-    carried_out(target, [ON, AllocateString(3, thread=2), OFF])
+    carried_out(target, [ON, do.AllocateString(3, thread=2), OFF])
     assert play() == first
     assert len([each for each in first if each]) >= 3
 
@@ -273,11 +257,11 @@ def test_a_trace_has_the_same_samples_after_any_other(target: FullTarget) -> Non
 def test_a_context_lasts_until_an_object_does_not_fit(target: FullTarget) -> None:
     run = Run(target, {})
     for _ in range(10):
-        run.step(AllocateNode(1))
+        run.step(do.AllocateNode(1))
     place = run.bench.sampling.place
     assert place is not None
     assert (place.where, place.at) == ("buffer", 9 * 40)
-    run.step(AllocateString(1))
+    run.step(do.AllocateString(1))
     assert run.bench.sampling.place is not None
     assert run.bench.sampling.place.where == "new buffer"
 
@@ -287,23 +271,23 @@ def test_an_object_of_85000_bytes_lies_outside(
     length: int, outside: bool, target: FullTarget
 ) -> None:
     target.start({})
-    [observation] = carried_out(target, [AllocateArray(length)])
+    [observation] = carried_out(target, [do.AllocateArray(length)])
     assert (observation.size, observation.outside) == (24 + 8 * length, outside)
 
 
 def test_an_impossible_action_is_an_error(target: FullTarget) -> None:
     target.start({"threads": 2})
-    errors = [target.perform(action).error for action in (AllocateString(2**20), Free(7))]
+    errors = [target.perform(action).error for action in (do.AllocateString(2**20), do.Free(7))]
     assert errors == ["ValueError: the runtime cannot do that"] * 2
-    assert target.perform(AllocateNode(0)).error is None
+    assert target.perform(do.AllocateNode(0)).error is None
 
 
 EACH_ACTION: list[Action] = [
-    *(ON, AllocateArray(4), AllocateNode(7), AllocateString(3, thread=1), AllocateArray(4)),
-    *(Write(0, 1, 1), Write(1, 0, 2), Read(0, 1), ReadNumber(1), WriteNumber(1, 8)),
-    *(CopyArray(0, 3, 0, 0, 4), TakeIdentity(1), CollectFull(), TakeIdentity(1), Write(0, 1, None)),
-    *(Read(0, 1), Free(1), OFF, AllocateNode(9), CheckHeap()),
-    CheckContents(),
+    *(ON, do.AllocateArray(4), do.AllocateNode(7), do.AllocateString(3, thread=1)),
+    *(do.AllocateArray(4), do.Write(0, 1, 1), do.Write(1, 0, 2), do.Read(0, 1), do.ReadNumber(1)),
+    *(do.WriteNumber(1, 8), do.CopyArray(0, 3, 0, 0, 4), do.TakeIdentity(1), do.CollectFull()),
+    *(do.TakeIdentity(1), do.Write(0, 1, None), do.Read(0, 1), do.Free(1), OFF, do.AllocateNode(9)),
+    *(do.CheckHeap(), do.CheckContents()),
 ]
 
 
@@ -369,7 +353,7 @@ def test_a_sample_at_another_place_is_an_error(
         "disable",
         lambda: [attrs.evolve(sample, address=sample.address + 8) for sample in disable()],
     )
-    actions = (ON, AllocateString(7), AllocateString(7), OFF)
+    actions = (ON, do.AllocateString(7), do.AllocateString(7), OFF)
     observations = [target.perform(action) for action in actions]
     target.close()
     assert "a sample of no allocation" in str(observations[2].error)
@@ -384,7 +368,7 @@ def test_a_sample_without_an_allocation_is_an_error(
     phantom = Sampled(1, thread.number, 0x1000, 40, 0)
     disable = target.runtime.disable
     monkeypatch.setattr(target.runtime, "disable", lambda: [*disable(), phantom])
-    observations = [target.perform(action) for action in (ON, CheckHeap(), OFF)]
+    observations = [target.perform(action) for action in (ON, do.CheckHeap(), OFF)]
     target.close()
     assert [bool(each.error) for each in observations] == [False, False, True]
 
@@ -393,12 +377,12 @@ def test_a_context_that_ended_in_the_background_is_observed(program: str) -> Non
     """The runtime takes it from its thread, which then gets a new one."""
     target = DotnetDriver("dotnet", program)
     target.start({})
-    first = [target.perform(AllocateNode(0)) for _ in range(2)]
+    first = [target.perform(do.AllocateNode(0)) for _ in range(2)]
     [thread] = target.runtime.threads[:1]
     # The combined limit, the next place of an object, and the end.
     for word in (-8, 0, 8):
         thread.ask(Ask.POKE, thread.storage_end - target.runtime.context + word, 0)
-    later = [target.perform(AllocateNode(0)) for _ in range(2)]
+    later = [target.perform(do.AllocateNode(0)) for _ in range(2)]
     target.close()
     nodes = (*first, *later)
     assert [each.ended for each in nodes] == [None, None, True, None]
@@ -442,7 +426,7 @@ def test_after_a_traces_start_only_the_bounds_of_contexts_are_read(
     assert bounds[0] == (context,)
     assert not context - 8 < generator < context + 16
     asked.clear()
-    actions = [*EACH_ACTION, *[ON, AllocateString(5), CollectFull(), OFF] * 9]
+    actions = [*EACH_ACTION, *[ON, do.AllocateString(5), do.CollectFull(), OFF] * 9]
     assert sum(each.samples for each in carried_out(target, actions)) >= 3
     target.close()
     assert not {what for what, _ in asked} & {Ask.PEEK, Ask.POKE, Ask.BOUNDS, Ask.THREAD}
@@ -452,14 +436,14 @@ def test_after_a_traces_start_only_the_bounds_of_contexts_are_read(
 def test_a_byte_that_changes_in_a_string_is_found(program: str) -> None:
     target = DotnetDriver("dotnet", program)
     bench = Bench(target.start({}))
-    for action in (AllocateString(2), AllocateString(1), CheckContents()):
+    for action in (do.AllocateString(2), do.AllocateString(1), do.CheckContents()):
         bench.judge(action, target.perform(action))
     last = 2 * 2**15 - 1
     [[_, _, string], *_] = target.thread.walk()
     address = string + ITEMS_AT + last - 7
     target.thread.ask(Ask.POKE, address, target.thread.ask(Ask.PEEK, address).value ^ 2**62)
     with pytest.raises(Mismatch, match=f"contents: contents: expected .. at offset {last}, got"):
-        bench.judge(CheckContents(), target.perform(CheckContents()))
+        bench.judge(do.CheckContents(), target.perform(do.CheckContents()))
     target.close()
 
 
@@ -479,18 +463,18 @@ def dense(seed: int, count: int) -> list[Action]:
     while len(actions) < count:
         thread = random.randrange(3)
         if roots == 12 or (roots and random.random() < 0.3):
-            actions.append(Free(random.randrange(roots), thread=thread))
+            actions.append(do.Free(random.randrange(roots), thread=thread))
             roots -= 1
         elif random.random() < 0.003:
-            actions += [OFF, AllocateNode(1, thread=thread), AllocateString(4), ON]
+            actions += [OFF, do.AllocateNode(1, thread=thread), do.AllocateString(4), ON]
             roots += 2
         elif random.random() < 0.02:
-            actions.append(CollectFull(thread=thread))
+            actions.append(do.CollectFull(thread=thread))
         else:
             kinds: list[Action] = [
-                AllocateNode(0, thread=thread),
-                AllocateArray(int(random.expovariate(1 / 300)), thread=thread),
-                AllocateString(random.randrange(6), thread=thread),
+                do.AllocateNode(0, thread=thread),
+                do.AllocateArray(int(random.expovariate(1 / 300)), thread=thread),
+                do.AllocateString(random.randrange(6), thread=thread),
             ]
             actions.append(random.choice(kinds))
             roots += 1

@@ -10,16 +10,9 @@ from typing import ClassVar
 import pytest
 
 from fuzz.problems import BadInputError
+from fuzz.protocol import actions as do
 from fuzz.protocol import lines
-from fuzz.protocol.actions import (
-    Action,
-    AllocateString,
-    CheckHeap,
-    CollectFull,
-    Free,
-    ReadNumber,
-    SetPeriod,
-)
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Range, Setting, layout_of_blocks
 from fuzz.protocol.observation import Observation
 from fuzz.targets.process.driver import CarryOut, Driver
@@ -56,11 +49,11 @@ class Counting(Driver):
         self.closed = True
 
     CARRY_OUT: ClassVar[CarryOut] = {
-        AllocateString: lambda driver, each: driver.keep(each.length),
-        ReadNumber: lambda driver, each: driver.kept[each.root],
-        Free: lambda driver, each: driver.kept.pop(each.root),
-        CollectFull: lambda driver, _: driver.collect(),
-        CheckHeap: lambda driver, _: [[each] for each in driver.kept],
+        do.AllocateString: lambda driver, each: driver.keep(each.length),
+        do.ReadNumber: lambda driver, each: driver.kept[each.root],
+        do.Free: lambda driver, each: driver.kept.pop(each.root),
+        do.CollectFull: lambda driver, _: driver.collect(),
+        do.CheckHeap: lambda driver, _: [[each] for each in driver.kept],
     }
 
 
@@ -74,40 +67,40 @@ def driver() -> Counting:
 @pytest.mark.parametrize(
     ("action", "observation"),
     [
-        (AllocateString(5), Observation(size=21)),
-        (ReadNumber(0), Observation(value=7)),
-        (Free(0), Observation()),
-        (CheckHeap(), Observation(graph=[[7]])),
-        (CollectFull(thread=1), Observation(minors=2, graph=[[7]])),
+        (do.AllocateString(5), Observation(size=21)),
+        (do.ReadNumber(0), Observation(value=7)),
+        (do.Free(0), Observation()),
+        (do.CheckHeap(), Observation(graph=[[7]])),
+        (do.CollectFull(thread=1), Observation(minors=2, graph=[[7]])),
     ],
 )
 def test_an_answer_goes_to_the_field_that_the_action_declares(
     driver: Counting, action: Action, observation: Observation
 ) -> None:
-    driver.perform(AllocateString(7))
+    driver.perform(do.AllocateString(7))
     assert driver.perform(action) == observation
 
 
 @pytest.mark.parametrize(
     ("action", "error"),
     [
-        (SetPeriod(8), "ValueError: counting does not carry out set_period"),
-        (AllocateString(1, thread=2), "ValueError: there is no thread 2"),
-        (AllocateString(1, thread=-1), "ValueError: there is no thread -1"),
-        (Free(3), "IndexError: pop index out of range"),
+        (do.SetPeriod(8), "ValueError: counting does not carry out set_period"),
+        (do.AllocateString(1, thread=2), "ValueError: there is no thread 2"),
+        (do.AllocateString(1, thread=-1), "ValueError: there is no thread -1"),
+        (do.Free(3), "IndexError: pop index out of range"),
     ],
 )
 def test_an_exception_is_the_error_of_the_answer(
     driver: Counting, action: Action, error: str
 ) -> None:
-    driver.perform(AllocateString(7))
+    driver.perform(do.AllocateString(7))
     assert driver.perform(action) == Observation(error=error)
-    assert driver.perform(ReadNumber(0)).value == 7
+    assert driver.perform(do.ReadNumber(0)).value == 7
 
 
 def test_a_fatal_error_ends_the_program(driver: Counting) -> None:
     with pytest.raises(FatalError):
-        driver.perform(AllocateString(13))
+        driver.perform(do.AllocateString(13))
 
 
 def test_an_illegal_setting_is_bad_input(driver: Counting) -> None:
@@ -123,7 +116,7 @@ def test_its_environment_asks_for_the_documented_contract(monkeypatch: pytest.Mo
 
 def test_a_trace_has_one_thread_unless_its_header_has_more(driver: Counting) -> None:
     driver.start({})
-    assert driver.perform(CollectFull(thread=1)).error == "ValueError: there is no thread 1"
+    assert driver.perform(do.CollectFull(thread=1)).error == "ValueError: there is no thread 1"
 
 
 def test_as_a_program_it_answers_its_input(

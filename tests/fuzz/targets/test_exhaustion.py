@@ -14,19 +14,8 @@ from night import fresh, part_of
 from target_helpers import Changed, carried_out, first_failure, installed
 
 from fuzz.oracles import RERUN_ORACLES
-from fuzz.protocol.actions import (
-    Action,
-    AllocateNode,
-    AllocateString,
-    AllocateWeakref,
-    CheckHeap,
-    CollectFull,
-    EnableSampling,
-    Free,
-    ReadWeakref,
-    RegisterFinalizer,
-    RunFinalizers,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import FullTarget
 from fuzz.run import run_through
@@ -49,7 +38,7 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 ACTIONS = {"reference-exhaustion": 5000, "incminimark-exhaustion": 2000, "hotspot-exhaustion": 2000}
 each_target = pytest.mark.parametrize("name", ACTIONS)
 of_pypy = pytest.mark.parametrize("name", ["reference-exhaustion", "incminimark-exhaustion"])
-FULL_HEAP = AllocateString(872)
+FULL_HEAP = do.AllocateString(872)
 """With the half of a nursery that is reserved, its 904 bytes exceed the limit, 1024 bytes."""
 
 
@@ -90,9 +79,9 @@ def test_a_short_session_in_processes_that_end_by_themselves_has_no_failure(name
 def test_pypy_exhausts_once_and_everything_goes_on(name: str) -> None:
     """The finalizer that is pending still runs, and dead objects make room."""
     actions: list[Action] = [
-        *(AllocateNode(7), RegisterFinalizer(0, 0), Free(0), CollectFull()),
-        *(AllocateString(600), FULL_HEAP, CheckHeap(), RunFinalizers()),
-        *(Free(0), CollectFull(), AllocateString(600), AllocateNode(3), CollectFull()),
+        *(do.AllocateNode(7), do.RegisterFinalizer(0, 0), do.Free(0), do.CollectFull()),
+        *(do.AllocateString(600), FULL_HEAP, do.CheckHeap(), do.RunFinalizers(), do.Free(0)),
+        *(do.CollectFull(), do.AllocateString(600), do.AllocateNode(3), do.CollectFull()),
     ]
     run, failure = run_through(installed(name), {}, actions, RERUN_ORACLES.values())
     assert failure is None
@@ -106,8 +95,8 @@ def test_pypy_exhausts_once_and_everything_goes_on(name: str) -> None:
 def test_a_collection_is_exhausted_if_small_objects_have_overshot(name: str) -> None:
     """One nursery of 64 bytes is the limit, and two strings of 32 and 40 bytes survive."""
     small = {"nursery_bytes": 64, "heap_nurseries": 1}
-    strings: list[Action] = [AllocateString(0), AllocateString(8), CollectFull()]
-    actions = [*strings, Free(0), Free(0), CollectFull()]
+    strings: list[Action] = [do.AllocateString(0), do.AllocateString(8), do.CollectFull()]
+    actions = [*strings, do.Free(0), do.Free(0), do.CollectFull()]
     run, failure = run_through(installed(name), small, actions)
     assert failure is None
     assert [each.exhausted for each in run.answers] == [each == 2 for each in range(6)]
@@ -129,7 +118,7 @@ def test_a_soft_reference_of_hotspot_is_not_weak() -> None:
 
 def test_after_exhaustion_the_next_sample_is_where_it_was() -> None:
     target = installed("reference-exhaustion")
-    actions: list[Action] = [EnableSampling(64), AllocateNode(0), FULL_HEAP]
+    actions: list[Action] = [do.EnableSampling(64), do.AllocateNode(0), FULL_HEAP]
     target.start({})
     before, after = carried_out(target, actions)[1:]
     assert after.exhausted
@@ -142,9 +131,9 @@ def test_after_exhaustion_the_next_sample_is_where_it_was() -> None:
 @pytest.mark.parametrize("soft", [0, 1])
 def test_hotspot_exhausts_again_and_again_and_clears_references(soft: int) -> None:
     """Three strings of 8,000,000 bytes fit in the old space, and the fourth does not."""
-    large = AllocateString(8_000_000)
-    dead = (AllocateNode(1), AllocateWeakref(0), Free(0))
-    actions: list[Action] = [*dead, large, large, large, *[large] * 20, ReadWeakref(0), CheckHeap()]
+    large = do.AllocateString(8_000_000)
+    dead = (do.AllocateNode(1), do.AllocateWeakref(0), do.Free(0))
+    actions: list[Action] = [*dead, *[large] * 23, do.ReadWeakref(0), do.CheckHeap()]
     run, failure = run_through(installed("hotspot-exhaustion"), {"soft_references": soft}, actions)
     assert failure is None
     answers = [*run.answers]
@@ -156,10 +145,10 @@ def test_hotspot_exhausts_again_and_again_and_clears_references(soft: int) -> No
 def test_in_a_full_heap_of_hotspot_finalizers_can_be_registered() -> None:
     """Its reference takes memory, too, but only allocations may be exhausted."""
     lengths = [8_000_000] + [8_000_000 >> power for power in range(21) for _ in range(2)]
-    fill: list[Action] = [*map(AllocateString, lengths), *[AllocateString(0)] * 8]
-    finalizers: list[Action] = [RegisterFinalizer(0, number) for number in range(200)]
+    fill: list[Action] = [*map(do.AllocateString, lengths), *[do.AllocateString(0)] * 8]
+    finalizers: list[Action] = [do.RegisterFinalizer(0, number) for number in range(200)]
     run, failure = run_through(
-        installed("hotspot-exhaustion"), {}, [AllocateNode(1), *fill, *finalizers]
+        installed("hotspot-exhaustion"), {}, [do.AllocateNode(1), *fill, *finalizers]
     )
     assert failure is None
     assert [*run.answers][len(fill)].exhausted
@@ -168,10 +157,10 @@ def test_in_a_full_heap_of_hotspot_finalizers_can_be_registered() -> None:
 @pytest.mark.slow
 def test_hotspot_runs_a_finalizer_after_its_memory_was_exhausted() -> None:
     """The contract promises no call, so sessions would not see that."""
-    large = AllocateString(8_000_000)
+    large = do.AllocateString(8_000_000)
     actions: list[Action] = [
-        *(AllocateNode(3), RegisterFinalizer(0, 7), Free(0), *[large] * 4),
-        *[CollectFull(), RunFinalizers()] * 3,
+        *(do.AllocateNode(3), do.RegisterFinalizer(0, 7), do.Free(0), *[large] * 4),
+        *[do.CollectFull(), do.RunFinalizers()] * 3,
     ]
     run, failure = run_through(installed("hotspot-exhaustion"), {}, actions)
     assert failure is None

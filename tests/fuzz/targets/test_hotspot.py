@@ -41,34 +41,9 @@ from fuzz.oracles.counting.buffers import BufferClock
 from fuzz.oracles.counting.distances.hotspot import Hotspot
 from fuzz.oracles.counting.eden import WORD_BYTES, ThreadBuffer
 from fuzz.oracles.counting.expected import ExpectedSample
+from fuzz.protocol import actions as do
 from fuzz.protocol import trace as traces
-from fuzz.protocol.actions import (
-    NAMES,
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateString,
-    AllocateWeakref,
-    BeginThread,
-    CheckContents,
-    CheckHeap,
-    CollectFull,
-    CollectMinor,
-    CopyArray,
-    DisableSampling,
-    EnableSampling,
-    EndThread,
-    Free,
-    Pin,
-    Read,
-    ReadNumber,
-    ReadWeakref,
-    SetPeriod,
-    TakeIdentity,
-    Unpin,
-    Write,
-    WriteNumber,
-)
+from fuzz.protocol.actions import NAMES, Action
 from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.counting import Buffers
 from fuzz.protocol.observation import Observation
@@ -179,22 +154,28 @@ def test_an_object_is_sampled_if_the_distance_ends_in_it(
     length: int, samples: int, target: FullTarget
 ) -> None:
     target.start({"first_bytes": 80})
-    observations = carried_out(target, [EnableSampling(PERIOD), AllocateString(length)])
+    observations = carried_out(target, [do.EnableSampling(PERIOD), do.AllocateString(length)])
     assert [each.samples for each in observations] == [0, samples]
 
 
 def test_a_trace_has_the_same_answers_after_any_other(target: FullTarget) -> None:
-    actions = [AllocateNode(1), AllocateString(3000), AllocateArray(9), Write(0, 1, 2), Free(1)]
-    actions += [CopyArray(1, 1, 0, 1, 8), Read(0, 1), Free(2), CollectFull(), Free(1), Free(0)]
+    actions = [
+        *(do.AllocateNode(1), do.AllocateString(3000), do.AllocateArray(9), do.Write(0, 1, 2)),
+        do.Free(1),
+    ]
+    actions += [
+        *(do.CopyArray(1, 1, 0, 1, 8), do.Read(0, 1), do.Free(2), do.CollectFull(), do.Free(1)),
+        do.Free(0),
+    ]
 
     def play() -> list[Observation]:
         target.start({"first_bytes": 500})
-        return carried_out(target, [EnableSampling(64), *actions * 5])
+        return carried_out(target, [do.EnableSampling(64), *actions * 5])
 
     first = play()
     target.start({"threads": 3})
-    target.perform(EnableSampling(1))
-    target.perform(AllocateString(2**17, thread=2))
+    target.perform(do.EnableSampling(1))
+    target.perform(do.AllocateString(2**17, thread=2))
     assert play() == first
     assert sum(each.samples for each in first) > 5
 
@@ -204,7 +185,7 @@ def places_of(target: FullTarget, *sizes: int) -> list[str]:
     run = Run(target, {})
     places: list[str] = []
     for size_bytes in sizes:
-        run.step(AllocateString(size_bytes - 16))
+        run.step(do.AllocateString(size_bytes - 16))
         assert run.bench.sampling.place is not None
         places.append(run.bench.sampling.place.where)
     return places
@@ -249,27 +230,27 @@ def test_the_last_buffer_of_eden_holds_its_object_and_its_reserve(
 @pytest.mark.parametrize("collector", EACH_THAT_COLLECTS)
 def test_a_weak_reference_ends_with_its_object(collector: int, target: FullTarget) -> None:
     run = Run(target, {"collector": collector})
-    for action in (AllocateNode(1), AllocateWeakref(0), CollectFull()):
+    for action in (do.AllocateNode(1), do.AllocateWeakref(0), do.CollectFull()):
         run.step(action)
-    assert run.step(ReadWeakref(1)).alive is True
-    run.step(Free(0))
-    run.step(CollectFull())
-    assert run.step(ReadWeakref(0)).alive is False
+    assert run.step(do.ReadWeakref(1)).alive is True
+    run.step(do.Free(0))
+    run.step(do.CollectFull())
+    assert run.step(do.ReadWeakref(0)).alive is False
 
 
 @pytest.mark.parametrize(
     ("settings", "action", "size_bytes"),
     [
-        ({"node_longs": 7}, AllocateNode(0), 88),
-        ({"string_item_bytes": 8}, AllocateString(3), 40),
-        ({}, AllocateWeakref(0), 32),
+        ({"node_longs": 7}, do.AllocateNode(0), 88),
+        ({"string_item_bytes": 8}, do.AllocateString(3), 40),
+        ({}, do.AllocateWeakref(0), 32),
     ],
 )
 def test_the_settings_decide_the_size_of_an_object(
     settings: Mapping[str, int], action: Action, size_bytes: int, target: FullTarget
 ) -> None:
     run = Run(target, settings)
-    run.step(AllocateNode(1))
+    run.step(do.AllocateNode(1))
     assert run.step(action).size == size_bytes
 
 
@@ -281,7 +262,7 @@ def test_a_pinned_array_does_not_move_if_the_machine_still_collects(
     is_delayed = collector == G1 and version == AHEAD
     assert run.contract.pins_max == (0 if is_delayed else 2)
     if run.contract.pins_max:
-        for action in (AllocateString(100), Pin(0), CollectFull(), Unpin(0)):
+        for action in (do.AllocateString(100), do.Pin(0), do.CollectFull(), do.Unpin(0)):
             run.step(action)
     assert target.start({"pins": 2}).pins_max == 0
 
@@ -298,18 +279,18 @@ def test_without_room_for_survivors_a_weak_reference_lasts_until_a_full_collecti
     collector: str, strings: int, length: int, target: FullTarget
 ) -> None:
     run = Run(target, {"collector": COLLECTORS.index(collector)})
-    filled = [CollectFull(), *[AllocateString(length)] * strings]
-    dead = [AllocateNode(1), AllocateWeakref(strings), Free(strings), CollectMinor()]
+    filled = [do.CollectFull(), *[do.AllocateString(length)] * strings]
+    dead = [do.AllocateNode(1), do.AllocateWeakref(strings), do.Free(strings), do.CollectMinor()]
     for action in (*filled, *dead):
         run.step(action)
-    assert run.step(ReadWeakref(strings)).alive is True
-    run.step(CollectFull())
-    assert run.step(ReadWeakref(strings)).alive is False
+    assert run.step(do.ReadWeakref(strings)).alive is True
+    run.step(do.CollectFull())
+    assert run.step(do.ReadWeakref(strings)).alive is False
 
 
 def test_a_callbacks_allocation_is_predicted_and_not_sampled(target: FullTarget) -> None:
     run = Run(target, {"callback_length": 64, "first_bytes": 64, "collector": 0})
-    actions = (EnableSampling(16), *[AllocateString(48)] * 60)
+    actions = (do.EnableSampling(16), *[do.AllocateString(48)] * 60)
     observations = [run.step(action) for action in actions]
     assert [each.at for each in observations[1:3]] == [0, 64 + 80]
     assert {each.samples for each in observations} == {0, 1}
@@ -325,41 +306,45 @@ def test_threads_draw_from_one_generator(target: FullTarget) -> None:
 def test_the_effects_of_a_threads_start_are_predicted(target: FullTarget) -> None:
     """The thread's address decides the number of samples, more than a hundred."""
     run = Run(target, {"threads": 2})
-    objects = [AllocateString(48, thread=thread) for _ in range(100) for thread in (1, 0)]
-    births = [EndThread(thread=1), BeginThread(thread=1)]
-    actions = [EnableSampling(256), *births, *objects, DisableSampling(), SetPeriod(1024), *births]
-    assert sum(run.step(action).samples for action in [*actions, EnableSampling(64), *objects]) > 20
+    objects = [do.AllocateString(48, thread=thread) for _ in range(100) for thread in (1, 0)]
+    births = [do.EndThread(thread=1), do.BeginThread(thread=1)]
+    actions = [
+        *(do.EnableSampling(256), *births, *objects, do.DisableSampling(), do.SetPeriod(1024)),
+        *births,
+    ]
+    assert (
+        sum(run.step(action).samples for action in [*actions, do.EnableSampling(64), *objects]) > 20
+    )
 
 
 @pytest.mark.slow
 def test_no_other_thread_takes_a_buffer_after_many_calls(target: FullTarget) -> None:
     """A compiler would compile a method after 200 calls."""
-    births = [EndThread(thread=1), BeginThread(thread=1)]
-    objects = [AllocateWeakref(0, thread=thread) for thread in (0, 1)]
-    actions = [*births, *objects, Free(1), Free(1)]
-    assert run_actions(target, {"threads": 2}, [AllocateNode(0), *actions * 400]) is None
+    births = [do.EndThread(thread=1), do.BeginThread(thread=1)]
+    objects = [do.AllocateWeakref(0, thread=thread) for thread in (0, 1)]
+    actions = [*births, *objects, do.Free(1), do.Free(1)]
+    assert run_actions(target, {"threads": 2}, [do.AllocateNode(0), *actions * 400]) is None
 
 
 def test_an_impossible_action_is_an_error(target: FullTarget) -> None:
     target.start({"threads": 2})
-    actions = [AllocateString(2**30), EndThread(), BeginThread(thread=1)]
+    actions = [do.AllocateString(2**30), do.EndThread(), do.BeginThread(thread=1)]
     assert [target.perform(action).error for action in actions] == [
         "AllocationError: the machine has no memory left",
         "ValueError: the first thread does not end",
         "ValueError: thread 1 has not ended",
     ]
-    assert target.perform(AllocateNode(0)).error is None
+    assert target.perform(do.AllocateNode(0)).error is None
 
 
 EACH_ACTION: tuple[Action, ...] = (
-    *(SetPeriod(64), EnableSampling(64)),
-    *(AllocateArray(4), AllocateNode(7), AllocateString(3000, thread=1), AllocateArray(4)),
-    *(Write(0, 1, 1), Write(1, 0, 2), Read(0, 1), ReadNumber(1), WriteNumber(1, 8)),
-    *(CopyArray(0, 3, 0, 0, 4), TakeIdentity(1), CollectMinor(), CollectFull(), TakeIdentity(1)),
-    *(EndThread(thread=1), BeginThread(thread=1), AllocateNode(3, thread=1), Free(5)),
-    *(AllocateWeakref(0), ReadWeakref(5), Free(5)),
-    *(Free(1), AllocateString(500_000), DisableSampling(), AllocateNode(9), CheckHeap()),
-    CheckContents(),
+    *(do.SetPeriod(64), do.EnableSampling(64), do.AllocateArray(4), do.AllocateNode(7)),
+    *(do.AllocateString(3000, thread=1), do.AllocateArray(4), do.Write(0, 1, 1), do.Write(1, 0, 2)),
+    *(do.Read(0, 1), do.ReadNumber(1), do.WriteNumber(1, 8), do.CopyArray(0, 3, 0, 0, 4)),
+    *(do.TakeIdentity(1), do.CollectMinor(), do.CollectFull(), do.TakeIdentity(1)),
+    *(do.EndThread(thread=1), do.BeginThread(thread=1), do.AllocateNode(3, thread=1), do.Free(5)),
+    *(do.AllocateWeakref(0), do.ReadWeakref(5), do.Free(5), do.Free(1), do.AllocateString(500_000)),
+    *(do.DisableSampling(), do.AllocateNode(9), do.CheckHeap(), do.CheckContents()),
 )
 """The read object is another root."""
 
@@ -576,7 +561,7 @@ def test_two_equal_machines_do_not_differ(java: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_new_machine_starts_before_epsilons_heap_is_full(target: FullTarget) -> None:
     """A trace takes an eighth of the heap."""
-    trace = [each for _ in range(256) for each in (AllocateString(2**18 - 16), Free(0))]
+    trace = [each for _ in range(256) for each in (do.AllocateString(2**18 - 16), do.Free(0))]
     for _ in range(12):
         assert run_actions(target, {"collector": COLLECTORS.index(EPSILON)}, trace) is None
 
@@ -644,9 +629,9 @@ def buffers_of(contract: Contract) -> Buffers:
 
 def as_large(action: Action) -> Action:
     """The action with an object of the same size, since headers and references are smaller."""
-    if isinstance(action, AllocateString):
+    if isinstance(action, do.AllocateString):
         return attrs.evolve(action, length=action.length + 9)
-    if isinstance(action, AllocateArray):
+    if isinstance(action, do.AllocateArray):
         return attrs.evolve(action, length=2 * action.length)
     return action
 
@@ -738,7 +723,7 @@ def test_a_strong_weak_reference_is_found(java: Path) -> None:
 def test_a_byte_that_changes_in_a_string_is_found() -> None:
     command = (sys.executable, str(MISTAKEN), "damaging", str(java_folder(ALLOCATED) / LIBRARY))
     target = make_target("process", TargetOptions(command))
-    trace = [AllocateString(20), CheckContents(), CollectFull(), CheckContents()]
+    trace = [do.AllocateString(20), do.CheckContents(), do.CollectFull(), do.CheckContents()]
     for item_bytes in (1, 8):
         failure = run_actions(target, {"string_item_bytes": item_bytes}, trace)
         assert failure is not None
@@ -753,7 +738,7 @@ def test_an_event_with_another_object_is_found(java: Path) -> None:
     """Both objects are equal, and the number of samples is right."""
     command = (sys.executable, str(MISTAKEN), "mislabelling", str(java / LIBRARY))
     target = make_target("process", TargetOptions(command))
-    trace = [EnableSampling(0), AllocateNode(1), AllocateNode(1)]
+    trace = [do.EnableSampling(0), do.AllocateNode(1), do.AllocateNode(1)]
     failure = run_actions(target, {"first_bytes": 16}, trace)
     assert failure is not None
     assert failure.message.endswith("JavaError: the event of a sample has another object")

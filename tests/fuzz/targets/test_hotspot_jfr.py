@@ -15,14 +15,9 @@ import pytest
 from night import fresh, part_of, rest_at_night
 from target_helpers import ROOT, Changed, changed, first_failure, java_folder
 
+from fuzz.protocol import actions as do
 from fuzz.protocol import trace as traces
-from fuzz.protocol.actions import (
-    Action,
-    AllocateString,
-    CollectFull,
-    DisableSampling,
-    EnableSampling,
-)
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.target import FullTarget, full
 from fuzz.replay import replay
@@ -77,7 +72,8 @@ def test_a_process_that_serves_one_trace_ends_by_itself(name: str) -> None:
     """Else it is a failure. Coverage also counts only processes that end by themselves."""
     target = jfr("25", name, fresh_process=True)
     assert (
-        run_actions(target, {**SETTINGS, "recordings": EACH}, [*ON_OFF_ON, CollectFull()]) is None
+        run_actions(target, {**SETTINGS, "recordings": EACH}, [*ON_OFF_ON, do.CollectFull()])
+        is None
     )
 
 
@@ -94,14 +90,14 @@ def test_each_sample_of_a_session_is_predicted(version: str) -> None:
     assert target.samples >= part_of(SAMPLES_MIN)
 
 
-STRING = AllocateString(1000)
-ON_OFF_ON = [EnableSampling(PERIOD_BYTES), *[STRING] * 4, DisableSampling(), *[STRING] * 6]
+STRING = do.AllocateString(1000)
+ON_OFF_ON = [do.EnableSampling(PERIOD_BYTES), *[STRING] * 4, do.DisableSampling(), *[STRING] * 6]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "counts_all"), [("17", False), ("25", True)])
 def test_a_second_recording_may_count_all_bytes_again(version: str, counts_all: bool) -> None:
-    actions = [*ON_OFF_ON, EnableSampling(PERIOD_BYTES), *[STRING] * 4]
+    actions = [*ON_OFF_ON, do.EnableSampling(PERIOD_BYTES), *[STRING] * 4]
     weights = weights_of(jfr(version), actions, EACH)
     first, second = chain(*weights[:5]), [*chain(*weights[12:])]
     assert (second[0] > 10_000) == counts_all
@@ -110,7 +106,7 @@ def test_a_second_recording_may_count_all_bytes_again(version: str, counts_all: 
 
 @pytest.mark.slow
 def test_a_switched_event_counts_the_bytes_while_it_was_off(jfr_25: FullTarget) -> None:
-    weights = weights_of(jfr_25, [*ON_OFF_ON, EnableSampling(PERIOD_BYTES), *[STRING] * 4], ONE)
+    weights = weights_of(jfr_25, [*ON_OFF_ON, do.EnableSampling(PERIOD_BYTES), *[STRING] * 4], ONE)
     assert next(chain(*weights[12:])) > 6000
 
 
@@ -173,5 +169,5 @@ def test_a_finding_fails_as_recorded(path: Path, documented: FullTarget) -> None
 
 @pytest.mark.slow
 def test_each_retired_buffer_is_counted_once(jfr_25: FullTarget) -> None:
-    actions = [EnableSampling(PERIOD_BYTES), *[STRING, CollectFull()] * 20]
+    actions = [do.EnableSampling(PERIOD_BYTES), *[STRING, do.CollectFull()] * 20]
     assert run_actions(jfr_25, {**SETTINGS, "recordings": ONE}, actions) is None

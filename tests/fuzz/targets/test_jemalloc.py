@@ -23,15 +23,7 @@ from waiting import PATIENCE_SECONDS
 
 from fuzz.oracles.counting.distances.jemalloc import Jemalloc as Distances
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import (
-    Free,
-    Malloc,
-    PauseSampling,
-    ReadProfile,
-    Realloc,
-    ResumeSampling,
-    SetPeriod,
-)
+from fuzz.protocol import actions as do
 from fuzz.protocol.target import Target
 from fuzz.targets import NO_OPTIONS, make_target
 from fuzz.targets.jemalloc import TARGETS
@@ -276,7 +268,7 @@ SEED = 12345
 def until_sampled(target: Target, size_bytes: int, thread: int = 0) -> int:
     """The number of blocks of this size up to the first sampled one."""
     for count in range(1, 100_000):
-        if target.perform(Malloc(size_bytes, thread=thread)).samples:
+        if target.perform(do.Malloc(size_bytes, thread=thread)).samples:
             return count
     raise AssertionError("no block was sampled")
 
@@ -300,10 +292,10 @@ def test_each_distance_is_the_next_of_the_seed(target: Target, size_bytes: int) 
 
 def test_while_paused_distances_end_and_are_drawn(target: Target) -> None:
     distances = started(target, period_bytes=256)
-    target.perform(PauseSampling())
+    target.perform(do.PauseSampling())
     for _ in range(blocks_in(distances.draw(256))):
-        assert target.perform(Malloc(1)).samples == 0
-    target.perform(ResumeSampling())
+        assert target.perform(do.Malloc(1)).samples == 0
+    target.perform(do.ResumeSampling())
     assert until_sampled(target, 1) == blocks_in(distances.draw(256))
 
 
@@ -317,9 +309,9 @@ def test_a_large_block_takes_a_number_for_its_place(target: Target) -> None:
     until_bytes = distances.draw(2**20)
     blocks = range((until_bytes - 1) // LARGE_BYTES)
     assert len(blocks) > 1
-    places = [target.perform(Malloc(LARGE_BYTES)).at for _ in blocks]
+    places = [target.perform(do.Malloc(LARGE_BYTES)).at for _ in blocks]
     assert places == [place_of(distances) for _ in blocks]
-    sampled = target.perform(Malloc(LARGE_BYTES))
+    sampled = target.perform(do.Malloc(LARGE_BYTES))
     assert (sampled.samples, sampled.at) == (1, 0)
     assert until_sampled(target, LARGE_BYTES) == blocks_in(distances.draw(2**20), LARGE_BYTES)
 
@@ -327,16 +319,16 @@ def test_a_large_block_takes_a_number_for_its_place(target: Target) -> None:
 def test_a_large_block_draws_its_place_and_a_distance_while_paused(target: Target) -> None:
     distances = started(target, period_bytes=256)
     distances.draw(256)
-    target.perform(PauseSampling())
-    block = target.perform(Malloc(2**20))
+    target.perform(do.PauseSampling())
+    block = target.perform(do.Malloc(2**20))
     assert (block.samples, block.at) == (0, place_of(distances))
-    target.perform(ResumeSampling())
+    target.perform(do.ResumeSampling())
     assert until_sampled(target, 1) == blocks_in(distances.draw(256))
 
 
 def test_a_new_period_does_not_change_the_present_distance(target: Target) -> None:
     distances = started(target, period_bytes=256)
-    target.perform(SetPeriod(2**18))
+    target.perform(do.SetPeriod(2**18))
     assert until_sampled(target, 1) == blocks_in(distances.draw(256))
     assert until_sampled(target, 4096) == blocks_in(distances.draw(2**18), 4096)
 
@@ -344,13 +336,13 @@ def test_a_new_period_does_not_change_the_present_distance(target: Target) -> No
 def test_a_profile_has_the_living_samples_and_all_since_the_reset(target: Target) -> None:
     started(target, period_bytes=1)
     for size_bytes in (100, 1000, 2**20):
-        target.perform(Malloc(size_bytes))
+        target.perform(do.Malloc(size_bytes))
     all_of_them = [3, 112 + 1024 + 2**20]
-    assert target.perform(ReadProfile()).profile == all_of_them * 2
-    target.perform(Free(2))
-    assert target.perform(ReadProfile()).profile == [2, 112 + 1024, *all_of_them]
-    target.perform(SetPeriod(4096))
-    assert target.perform(ReadProfile()).profile == [0] * 4
+    assert target.perform(do.ReadProfile()).profile == all_of_them * 2
+    target.perform(do.Free(2))
+    assert target.perform(do.ReadProfile()).profile == [2, 112 + 1024, *all_of_them]
+    target.perform(do.SetPeriod(4096))
+    assert target.perform(do.ReadProfile()).profile == [0] * 4
 
 
 def seed_with_distance(least: int, most: int, period_bytes: int) -> int:
@@ -364,8 +356,8 @@ def test_a_block_that_grows_counts_in_full(target: Target, first: int) -> None:
     room = contract((), 1, (1,)).layout.capacity_bytes(first)
     seed = seed_with_distance(room + 1, 2 * room, 2**16)
     started(target, sampler_seed=seed, period_bytes=2**16)
-    assert target.perform(Malloc(first)).samples == 0
-    assert target.perform(Realloc(0, first + 1)).samples == 1
+    assert target.perform(do.Malloc(first)).samples == 0
+    assert target.perform(do.Realloc(0, first + 1)).samples == 1
 
 
 def test_a_block_that_grows_in_place_counts_in_full(ask: Ask) -> None:
@@ -388,8 +380,8 @@ def test_each_thread_counts_its_own_bytes(target: Target) -> None:
 
 def test_a_block_may_be_freed_by_another_thread(target: Target) -> None:
     target.start({"threads": 2})
-    target.perform(Malloc(10, thread=0))
-    assert target.perform(Free(0, thread=1)).error is None
+    target.perform(do.Malloc(10, thread=0))
+    assert target.perform(do.Free(0, thread=1)).error is None
 
 
 DAMAGING = """
@@ -434,7 +426,7 @@ def test_the_reference_samples_the_same_blocks(target: Target) -> None:
     reference = make_target("reference-jemalloc")
     reference.start({})
     for _ in range(2000):
-        action = Malloc(source.randrange(SMALL_BYTES), thread=source.randrange(threads))
+        action = do.Malloc(source.randrange(SMALL_BYTES), thread=source.randrange(threads))
         real, model = target.perform(action), reference.perform(action)
         assert (real.samples, real.size) == (model.samples, model.size)
 

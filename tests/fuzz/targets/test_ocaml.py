@@ -17,24 +17,8 @@ from waiting import PATIENCE_SECONDS
 
 from fuzz.oracles.counting.distances.ocaml import Ocaml
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import (
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateString,
-    CheckContents,
-    CheckHeap,
-    CollectFull,
-    CollectMinor,
-    CopyArray,
-    DisableSampling,
-    EnableSampling,
-    Free,
-    Read,
-    ReadNumber,
-    Write,
-    WriteNumber,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import full
 from fuzz.protocol.written import contents_of
@@ -44,8 +28,8 @@ from fuzz.targets.ocaml.driver import OcamlDriver, OcamlMutator
 from fuzz.targets.ocaml.find import SOURCES, find_compiler, made_program
 
 WORD = 8
-ON, OFF = EnableSampling(100 * WORD), DisableSampling()
-EVERY = EnableSampling(WORD)
+ON, OFF = do.EnableSampling(100 * WORD), do.DisableSampling()
+EVERY = do.EnableSampling(WORD)
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +91,8 @@ def test_the_mutator_compiles_without_a_warning(tmp_path: Path) -> None:
 def test_a_block_outside_is_sampled_at_the_end_of_the_distance(target: OcamlDriver) -> None:
     target.start({"sampler_seed": 3})
     words = Ocaml(3).draw(1000 * WORD) // WORD
-    strings = (AllocateString(words - 4), AllocateString(300))
-    _, short, long = carried_out(target, [EnableSampling(1000 * WORD), *strings])
+    strings = (do.AllocateString(words - 4), do.AllocateString(300))
+    _, short, long = carried_out(target, [do.EnableSampling(1000 * WORD), *strings])
     assert words > 300
     assert short.samples == 0
     assert long.samples >= 1
@@ -116,7 +100,7 @@ def test_a_block_outside_is_sampled_at_the_end_of_the_distance(target: OcamlDriv
 
 @pytest.mark.parametrize(
     ("allocation", "words"),
-    [(AllocateNode(1), 6), (AllocateString(9), 12), (AllocateArray(9), 11)],
+    [(do.AllocateNode(1), 6), (do.AllocateString(9), 12), (do.AllocateArray(9), 11)],
     ids=["node", "string", "array"],
 )
 def test_with_a_period_of_a_word_each_word_is_sampled(
@@ -129,17 +113,19 @@ def test_with_a_period_of_a_word_each_word_is_sampled(
 
 def test_an_impossible_action_is_an_error(target: OcamlDriver) -> None:
     target.start({})
-    errors = [target.perform(action).error for action in (Free(7), Read(0, 0), AllocateString(2))]
+    errors = [
+        target.perform(action).error for action in (do.Free(7), do.Read(0, 0), do.AllocateString(2))
+    ]
     assert errors == [*["ValueError: OCaml cannot do that"] * 2, None]
 
 
 EACH_ACTION: list[Action] = [
-    *(OFF, ON, EVERY, AllocateArray(4), AllocateNode(-(2**63)), AllocateString(3)),
-    *(AllocateArray(4), Write(0, 1, 1), Write(1, 0, 2), Write(1, 1, 0), Read(0, 1), Read(0, 0)),
-    *(ReadNumber(1), WriteNumber(1, 2**63 - 1), ReadNumber(1), ReadNumber(2), ReadNumber(0)),
-    *(CopyArray(0, 3, 0, 0, 4), CollectMinor(), CollectMinor(), CollectFull(), CheckHeap()),
-    *(Write(0, 1, None), Read(0, 1), Free(1), OFF, AllocateNode(9), CollectFull(), CheckHeap()),
-    CheckContents(),
+    *(OFF, ON, EVERY, do.AllocateArray(4), do.AllocateNode(-(2**63)), do.AllocateString(3)),
+    *(do.AllocateArray(4), do.Write(0, 1, 1), do.Write(1, 0, 2), do.Write(1, 1, 0), do.Read(0, 1)),
+    *(do.Read(0, 0), do.ReadNumber(1), do.WriteNumber(1, 2**63 - 1), do.ReadNumber(1)),
+    *(do.ReadNumber(2), do.ReadNumber(0), do.CopyArray(0, 3, 0, 0, 4), do.CollectMinor()),
+    *(do.CollectMinor(), do.CollectFull(), do.CheckHeap(), do.Write(0, 1, None), do.Read(0, 1)),
+    *(do.Free(1), OFF, do.AllocateNode(9), do.CollectFull(), do.CheckHeap(), do.CheckContents()),
 ]
 
 
@@ -151,14 +137,14 @@ class Damaging(OcamlDriver):
     """Copies a word of the second root, an array, into the first one, a string."""
 
     def perform(self, action: Action) -> Observation:
-        if isinstance(action, CheckContents):
-            super().perform(CopyArray(1, 0, 0, 1, 1))
+        if isinstance(action, do.CheckContents):
+            super().perform(do.CopyArray(1, 0, 0, 1, 1))
         return super().perform(action)
 
 
 def test_a_byte_that_changes_in_a_string_is_found(program: tuple[str, str]) -> None:
     target = Damaging("ocaml", *program)
-    trace = [AllocateString(3), AllocateArray(1), CheckContents()]
+    trace = [do.AllocateString(3), do.AllocateArray(1), do.CheckContents()]
     failure = run_actions(full(target), {}, trace)
     target.close()
     assert failure is not None
@@ -180,7 +166,7 @@ def test_the_end_of_ocaml_is_an_error(program: tuple[str, str]) -> None:
             assert not target.mutator.has_ended
         target.mutator.process.kill()
         target.mutator.process.wait(PATIENCE_SECONDS)
-        error = target.perform(CollectFull()).error
+        error = target.perform(do.CollectFull()).error
         target.close()
         assert error == "EOFError: the program that is asked has ended with exit code -9"
 
@@ -211,7 +197,7 @@ def test_answers_depend_on_the_seed_only_in_their_samples(
     for seed in (1, 2):
         target.start({"sampler_seed": seed, "minor_heap_words": 2**18})
         answers.clear()
-        carried_out(target, [*EACH_ACTION, ON, *[AllocateString(50), AllocateNode(1)] * 20])
+        carried_out(target, [*EACH_ACTION, ON, *[do.AllocateString(50), do.AllocateNode(1)] * 20])
         recordings.append(([each[:2] for each in answers], [*answers]))
     (without_samples, answers_1), (other_without_samples, answers_2) = recordings
     assert without_samples == other_without_samples
@@ -224,21 +210,21 @@ def test_answers_depend_on_the_seed_only_in_their_samples(
 def dense(seed: int, count: int, period_words: int) -> list[Action]:
     """Mostly allocations, so that many are sampled."""
     random = Random(seed)
-    actions: list[Action] = [EnableSampling(period_words * WORD)]
+    actions: list[Action] = [do.EnableSampling(period_words * WORD)]
     roots = 0
     while len(actions) < count:
         if roots == 12 or (roots and random.random() < 0.3):
-            actions.append(Free(random.randrange(roots)))
+            actions.append(do.Free(random.randrange(roots)))
             roots -= 1
         elif random.random() < 0.01:
-            actions.append(random.choice([CollectMinor(), CollectMinor(), CollectFull()]))
+            actions.append(random.choice([do.CollectMinor(), do.CollectMinor(), do.CollectFull()]))
         elif random.random() < 0.003:
-            actions += [OFF, AllocateString(400), EnableSampling(period_words * WORD)]
+            actions += [OFF, do.AllocateString(400), do.EnableSampling(period_words * WORD)]
             roots += 1
         else:
             length = min(int(random.expovariate(1 / 100)), 4000)
             kinds: list[Action] = [
-                *(AllocateNode(roots), AllocateString(length), AllocateArray(length))
+                *(do.AllocateNode(roots), do.AllocateString(length), do.AllocateArray(length))
             ]
             actions.append(random.choice(kinds))
             roots += 1

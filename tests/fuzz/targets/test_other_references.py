@@ -6,23 +6,8 @@ import pytest
 from target_helpers import first_failure
 
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import (
-    Action,
-    AllocateArray,
-    AllocateNode,
-    Calloc,
-    CheckContents,
-    CheckHeap,
-    CollectMinor,
-    EnableSampling,
-    Free,
-    Malloc,
-    PauseSampling,
-    ReadNumber,
-    ReadProfile,
-    Realloc,
-    SetPeriod,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.observation import Observation
@@ -89,7 +74,7 @@ def test_the_threads_have_consecutive_seeds(name: str) -> None:
 
 
 def test_the_geometric_distances_have_the_seed() -> None:
-    observation = last_of("reference-geometric", EnableSampling(64), sampler_seed=7)
+    observation = last_of("reference-geometric", do.EnableSampling(64), sampler_seed=7)
     assert observation.sample_point == Geometric(7).draw(64)
 
 
@@ -106,23 +91,23 @@ def test_a_sample_names_the_byte_that_was_drawn() -> None:
     drawn = DotnetDocument(seed)
     drawn.draw(64)  # When enabled: the thread has no context.
     offset = drawn.draw(64)
-    observation = last_of(DOCUMENT, EnableSampling(64), AllocateNode(0), sampler_seed=seed)
+    observation = last_of(DOCUMENT, do.EnableSampling(64), do.AllocateNode(0), sampler_seed=seed)
     assert observation.offsets == ([offset] if offset < 32 else [])
 
 
 def test_each_thread_has_its_own_contexts() -> None:
-    actions = [AllocateNode(0, thread=thread) for thread in (0, 1, 0, 1)]
+    actions = [do.AllocateNode(0, thread=thread) for thread in (0, 1, 0, 1)]
     places = [each.at for each in observed(DOCUMENT, *actions, context_bytes=64)]
     assert places == [0, 64, 32, 96]
 
 
 def test_a_collection_with_contexts_is_followed_by_a_report() -> None:
-    actions = (EnableSampling(8), AllocateArray(2), CollectMinor())
+    actions = (do.EnableSampling(8), do.AllocateArray(2), do.CollectMinor())
     assert last_of(DOCUMENT, *actions).order == "MR"
 
 
 def test_a_thread_reads_the_objects_of_another() -> None:
-    actions = [AllocateNode(5, thread=1), ReadNumber(0), CheckHeap(thread=1)]
+    actions = [do.AllocateNode(5, thread=1), do.ReadNumber(0), do.CheckHeap(thread=1)]
     _, read, checked = observed(DOCUMENT, *actions)
     assert read.value == 5
     assert checked.graph is not None
@@ -152,12 +137,14 @@ def test_the_contracts_size_classes_are_those_of_the_model(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["reference-jemalloc", "reference-tcmalloc"])
 def test_a_block_has_the_size_of_its_class(name: str) -> None:
-    blocks = observed(name, Malloc(100), Calloc(4, 25), Realloc(0, 100), period_bytes=2**20)
+    blocks = observed(
+        name, do.Malloc(100), do.Calloc(4, 25), do.Realloc(0, 100), period_bytes=2**20
+    )
     assert [each.size for each in blocks] == [BLOCKS[name].usable_bytes(100)] * 3
 
 
 def test_a_sampled_block_of_gperftools_has_the_size_of_its_class() -> None:
-    observation = last_of("reference-gperftools", Malloc(9000), period_bytes=1)
+    observation = last_of("reference-gperftools", do.Malloc(9000), period_bytes=1)
     assert (observation.samples, observation.size) == (1, 9216)
 
 
@@ -167,13 +154,13 @@ def test_a_sampled_block_of_gperftools_has_the_size_of_its_class() -> None:
     [("reference-tcmalloc", [100]), ("reference-jemalloc", []), ("reference-gperftools", [])],
 )
 def test_only_a_sample_of_tcmalloc_has_a_weight(name: str, weights: list[int]) -> None:
-    assert last_of(name, Malloc(99), period_bytes=1).weights == weights
+    assert last_of(name, do.Malloc(99), period_bytes=1).weights == weights
 
 
 @pytest.mark.slow
 def test_the_first_sample_is_drawn_with_the_period_of_the_header() -> None:
     wait = Jemalloc(3).draw(2**16)
-    actions = [Malloc(8)] * -(-wait // 8)
+    actions = [do.Malloc(8)] * -(-wait // 8)
     blocks = observed("reference-jemalloc", *actions, period_bytes=2**16, sampler_seed=3)
     assert [each.samples for each in blocks] == [0] * (len(actions) - 1) + [1]
 
@@ -182,31 +169,31 @@ def test_a_new_period_counts_for_later_distances() -> None:
     first = Gperftools(0)
     first.draw(4096)
     later = first.draw(8)
-    actions = (SetPeriod(8), Malloc(2**20), Malloc(later // 8 * 8))
+    actions = (do.SetPeriod(8), do.Malloc(2**20), do.Malloc(later // 8 * 8))
     observations = observed("reference-gperftools", *actions)
     assert [each.samples for each in observations] == [0, 1, int(later < 8)]
 
 
 def test_while_paused_nothing_is_sampled() -> None:
-    assert last_of("reference-jemalloc", PauseSampling(), Malloc(2**20)).samples == 0
+    assert last_of("reference-jemalloc", do.PauseSampling(), do.Malloc(2**20)).samples == 0
 
 
 @each_allocator
 def test_a_profile_is_of_what_is_alive(name: str) -> None:
-    actions = (Malloc(4096), ReadProfile(), Free(0), ReadProfile())
+    actions = (do.Malloc(4096), do.ReadProfile(), do.Free(0), do.ReadProfile())
     _, alive, _, freed = observed(name, *actions, period_bytes=1)
     assert [alive.profile, freed.profile] == [[1, 4096], [0, 0]]
 
 
 @each_allocator
 def test_an_unknown_slot_is_an_error(name: str) -> None:
-    assert str(last_of(name, Free(3)).error).startswith("crash IndexError")
+    assert str(last_of(name, do.Free(3)).error).startswith("crash IndexError")
 
 
 def test_bytes_that_a_realloc_lost_are_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a heap that loses them would be right."""
     monkeypatch.setattr(BlockHeap, "copied", lambda _heap, _block, resized, _bytes: resized)
     target = make_target("reference-jemalloc")
-    failure = run_actions(target, {}, [Malloc(24), Realloc(0, 4096), CheckContents()])
+    failure = run_actions(target, {}, [do.Malloc(24), do.Realloc(0, 4096), do.CheckContents()])
     assert failure is not None
     assert failure.oracle == "contents"

@@ -7,38 +7,8 @@ import pytest
 from target_helpers import carried_out
 
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import (
-    ACTIONS,
-    Action,
-    AddMemoryPressure,
-    AllocateArray,
-    AllocateNode,
-    AllocateOldString,
-    AllocateString,
-    AllocateWeakref,
-    CheckContents,
-    CheckHeap,
-    CollectFull,
-    CollectMinor,
-    CollectStep,
-    CopyArray,
-    DisableSampling,
-    EnableSampling,
-    Fork,
-    Free,
-    LoadPrebuilt,
-    PauseSampling,
-    Pin,
-    Read,
-    ReadNumber,
-    ReadWeakref,
-    ResumeSampling,
-    SetCallback,
-    TakeIdentity,
-    Unpin,
-    Write,
-    WriteNumber,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import ACTIONS, Action
 from fuzz.protocol.contract import Contract, Range, problem_of_configuration
 from fuzz.protocol.observation import Observation, Report
 from fuzz.protocol.target import Target, name_of
@@ -49,11 +19,11 @@ from gcmodel.collector.barrier import Barrier
 from gcmodel.memory.objects import Object
 from gcmodel.sampling.sample_point import Sampling
 
-NODE, CHECK, MINOR, STEP = AllocateNode(0), CheckHeap(), CollectMinor(), CollectStep()
-FORK = (EnableSampling(8), NODE, Fork())
-PINNED = (NODE, AllocateString(1), Pin(1), MINOR)
-WEAKREF = (NODE, AllocateWeakref(0))
-ARRAYS = (AllocateArray(1), AllocateArray(2), Write(0, 0, 1))
+NODE, CHECK, MINOR, STEP = do.AllocateNode(0), do.CheckHeap(), do.CollectMinor(), do.CollectStep()
+FORK = (do.EnableSampling(8), NODE, do.Fork())
+PINNED = (NODE, do.AllocateString(1), do.Pin(1), MINOR)
+WEAKREF = (NODE, do.AllocateWeakref(0))
+ARRAYS = (do.AllocateArray(1), do.AllocateArray(2), do.Write(0, 0, 1))
 ONE_NODE = {"prebuilt_nodes": 0, "prebuilt_arrays": 0}
 TIGHT = {"nursery_bytes": 64, "large_object_bytes": 64}
 
@@ -66,54 +36,57 @@ def last_of(target: Target, *actions: Action, **configuration: int) -> Observati
 
 OBSERVED: dict[str, tuple[Any, ...]] = {
     "the size and place of an object in the nursery": (
-        [NODE, AllocateString(1)],
+        [NODE, do.AllocateString(1)],
         {"size": 32, "outside": False, "at": 32},
     ),
     "the size of a large object": (
-        [AllocateString(100)],
+        [do.AllocateString(100)],
         {"size": 125, "outside": True, "at": None},
     ),
     "the size of an old string": (
-        [AllocateOldString(1)],
+        [do.AllocateOldString(1)],
         {"size": 26, "outside": True, "at": None},
     ),
-    "samples": ([EnableSampling(8), NODE], {"samples": 3, "order": "sss"}),
+    "samples": ([do.EnableSampling(8), NODE], {"samples": 3, "order": "sss"}),
     "a minor collection and the graph": (
-        [AllocateNode(9), MINOR],
+        [do.AllocateNode(9), MINOR],
         {"minors": 1, "order": "M", "graph": [[1, 9]]},
         ONE_NODE,
     ),
     "a step's minor collection and the graph": (
-        [AllocateNode(9), STEP],
+        [do.AllocateNode(9), STEP],
         {"minors": 1, "order": "M", "graph": [[1, 9]]},
         ONE_NODE,
     ),
     "a minor collection in an allocation": ([NODE] * 9, {"minors": 1, "at": 0}),
     "no graph after an allocation": ([NODE], {"graph": None}),
-    "no graph after enabling": ([EnableSampling(8)], {"graph": None}),
-    "a node's number": ([AllocateNode(-5), ReadNumber(0)], {"value": -5}),
-    "a string's length": ([AllocateString(6), ReadNumber(0)], {"value": 6}),
-    "an array's length": ([AllocateArray(7), ReadNumber(0)], {"value": 7}),
-    "a written number": ([AllocateNode(5), WriteNumber(0, 6), ReadNumber(0)], {"value": 6}),
+    "no graph after enabling": ([do.EnableSampling(8)], {"graph": None}),
+    "a node's number": ([do.AllocateNode(-5), do.ReadNumber(0)], {"value": -5}),
+    "a string's length": ([do.AllocateString(6), do.ReadNumber(0)], {"value": 6}),
+    "an array's length": ([do.AllocateArray(7), do.ReadNumber(0)], {"value": 7}),
+    "a written number": (
+        [do.AllocateNode(5), do.WriteNumber(0, 6), do.ReadNumber(0)],
+        {"value": 6},
+    ),
     "the lowest slot of a read object": (
-        [NODE, Write(0, 1, 0), Read(0, 1), Read(1, 1)],
+        [NODE, do.Write(0, 1, 0), do.Read(0, 1), do.Read(1, 1)],
         {"value": 0},
     ),
-    "nothing for a null reference": ([NODE, Read(0, 1)], {"value": None}),
-    "a copied item": ([*ARRAYS, CopyArray(0, 1, 0, 1, 1), Read(1, 1)], {"value": 1}),
-    "a live weak reference": ([*WEAKREF, ReadWeakref(1)], {"alive": True}),
-    "a dead weak reference": ([*WEAKREF, Free(0), MINOR, ReadWeakref(0)], {"alive": False}),
-    "an identity": ([NODE, NODE, TakeIdentity(1)], {"identity": 1}),
+    "nothing for a null reference": ([NODE, do.Read(0, 1)], {"value": None}),
+    "a copied item": ([*ARRAYS, do.CopyArray(0, 1, 0, 1, 1), do.Read(1, 1)], {"value": 1}),
+    "a live weak reference": ([*WEAKREF, do.ReadWeakref(1)], {"alive": True}),
+    "a dead weak reference": ([*WEAKREF, do.Free(0), MINOR, do.ReadWeakref(0)], {"alive": False}),
+    "an identity": ([NODE, NODE, do.TakeIdentity(1)], {"identity": 1}),
     "the graph when asked": (
-        [AllocateNode(5), LoadPrebuilt(1), Write(0, 0, 1), CHECK],
+        [do.AllocateNode(5), do.LoadPrebuilt(1), do.Write(0, 0, 1), CHECK],
         {"graph": [[1, 5, 0, 1], [3, 4], [1, 0]]},
     ),
     "the pointers": (
-        [NODE, EnableSampling(64), CHECK],
+        [NODE, do.EnableSampling(64), CHECK],
         {"free": 32, "limit": 96, "top": 256, "sample_point": 96},
     ),
     "no sample point while sampling is off": (
-        [EnableSampling(64), DisableSampling()],
+        [do.EnableSampling(64), do.DisableSampling()],
         {"limit": 256, "sample_point": None},
     ),
     "places in a nursery that moved": (
@@ -122,51 +95,54 @@ OBSERVED: dict[str, tuple[Any, ...]] = {
         {"moving_nursery": 1},
     ),
     "the report of disabling": (
-        [EnableSampling(24), NODE, DisableSampling(report=True)],
+        [do.EnableSampling(24), NODE, do.DisableSampling(report=True)],
         {"order": "MR", "sample_point": None},
     ),
     "nothing twice": (
-        [EnableSampling(8), NODE, CollectFull(), CHECK],
+        [do.EnableSampling(8), NODE, do.CollectFull(), CHECK],
         {"samples": 0, "minors": 0, "order": "", "reports": []},
     ),
     "a nursery divided by a pinned object": (PINNED, {"top": 32}),
-    "a nursery after the pin": ([*PINNED, Unpin(1), MINOR], {"top": 256}),
+    "a nursery after the pin": ([*PINNED, do.Unpin(1), MINOR], {"top": 256}),
     "a pin beside sampling if that is allowed": (
-        [EnableSampling(8), AllocateString(0), Pin(0)],
+        [do.EnableSampling(8), do.AllocateString(0), do.Pin(0)],
         {"error": None},
         {"pin_while_sampling": 1},
     ),
     "a callback after an allocation's collection": (
-        [SetCallback(0), *[NODE] * 9],
+        [do.SetCallback(0), *[NODE] * 9],
         {"minors": 1, "at": 32, "free": 64},
     ),
     "no callback after a requested collection": (
-        [SetCallback(0), NODE, MINOR],
+        [do.SetCallback(0), NODE, MINOR],
         {"minors": 1, "free": 0},
     ),
     "no callback once it is removed": (
-        [SetCallback(0), SetCallback(None), *[NODE] * 9],
+        [do.SetCallback(0), do.SetCallback(None), *[NODE] * 9],
         {"minors": 1, "at": 0},
     ),
     "a second collection if the callback leaves no room": (
-        [SetCallback(30), *[NODE] * 3],
+        [do.SetCallback(30), *[NODE] * 3],
         {"order": "MM", "at": 0},
         TIGHT,
     ),
     "a due collection after memory pressure": (
-        [NODE, AddMemoryPressure(2**40)],
+        [NODE, do.AddMemoryPressure(2**40)],
         {"minors": 0, "free": 32, "limit": 32},
     ),
     "no change by a little memory pressure": (
-        [NODE, AddMemoryPressure(1)],
+        [NODE, do.AddMemoryPressure(1)],
         {"free": 32, "limit": 256},
     ),
-    "no sample point while paused": ([EnableSampling(64), PauseSampling()], {"sample_point": None}),
+    "no sample point while paused": (
+        [do.EnableSampling(64), do.PauseSampling()],
+        {"sample_point": None},
+    ),
     "the paused period after resuming": (
-        [EnableSampling(64), PauseSampling(), NODE, ResumeSampling()],
+        [do.EnableSampling(64), do.PauseSampling(), NODE, do.ResumeSampling()],
         {"sample_point": 96},
     ),
-    "nothing to resume after a fork": ([*FORK, ResumeSampling()], {"sample_point": None}),
+    "nothing to resume after a fork": ([*FORK, do.ResumeSampling()], {"sample_point": None}),
     "no report after a fork": ([*FORK, MINOR], {"order": "M"}),
     "the configured heap": (
         [CHECK],
@@ -184,7 +160,7 @@ def test_the_reference_observes(reference: Target, what: str) -> None:
 
 
 def test_a_report_has_entries_and_figures(reference: Target) -> None:
-    observation = last_of(reference, EnableSampling(24), NODE, MINOR)
+    observation = last_of(reference, do.EnableSampling(24), NODE, MINOR)
     arena_bytes = reference.start({}).old_space.arena_bytes
     assert observation.reports == [Report([1 << 2 | 1], 32, arena_bytes, 0)]
     assert observation.order == "MR"
@@ -201,20 +177,20 @@ def test_memory_is_observed_after_a_full_collection(
 ) -> None:
     contract = reference.start({"paged_arenas": paged_arenas})
     assert contract.old_space.arena_bytes == arena_bytes
-    observations = carried_out(reference, (NODE, MINOR, CollectFull()))
+    observations = carried_out(reference, (NODE, MINOR, do.CollectFull()))
     assert [each.memory for each in observations] == [None, None, [32, arena_bytes]]
 
 
 def test_memory_pressure_makes_the_next_allocation_collect(reference: Target) -> None:
-    assert last_of(reference, AddMemoryPressure(2**40), NODE).minors >= 1
+    assert last_of(reference, do.AddMemoryPressure(2**40), NODE).minors >= 1
 
 
 def test_some_action_fills_every_field_of_the_contract(reference: Target) -> None:
     promised = reference.start({}).observes
     actions = (
-        *(EnableSampling(8), NODE, AllocateWeakref(0), Write(0, 0, 0), Read(0, 0)),
-        *(ReadWeakref(1), TakeIdentity(0), MINOR, CollectFull()),
-        *(AllocateString(9), CheckContents()),
+        *(do.EnableSampling(8), NODE, do.AllocateWeakref(0), do.Write(0, 0, 0), do.Read(0, 0)),
+        *(do.ReadWeakref(1), do.TakeIdentity(0), MINOR, do.CollectFull()),
+        *(do.AllocateString(9), do.CheckContents()),
     )
     observations = carried_out(reference, actions)
     nothing = Observation()
@@ -288,8 +264,10 @@ def test_the_pins_leave_room_for_the_largest_young_object(
 @pytest.mark.parametrize("nursery_bytes", [256, 320, 512])
 def test_any_object_fits_beside_the_promised_pins(reference: Target, nursery_bytes: int) -> None:
     pins_max = reference.start({"nursery_bytes": nursery_bytes}).pins_max
-    strings = [action for root in range(pins_max) for action in (AllocateString(30), Pin(root))]
-    largest = [AllocateString(38)] * 20
+    strings = [
+        action for root in range(pins_max) for action in (do.AllocateString(30), do.Pin(root))
+    ]
+    largest = [do.AllocateString(38)] * 20
     observation = last_of(reference, *strings, MINOR, *largest, nursery_bytes=nursery_bytes)
     assert (observation.error, observation.size) == (None, 64)
 
@@ -326,7 +304,7 @@ def test_the_defaults_are_legal_and_may_be_left_out(reference: Target) -> None:
 def test_a_heap_runs_at_every_border_of_a_setting(
     reference: Target, configuration: dict[str, int]
 ) -> None:
-    assert last_of(reference, NODE, CollectFull(), CHECK, **configuration).error is None
+    assert last_of(reference, NODE, do.CollectFull(), CHECK, **configuration).error is None
 
 
 @pytest.mark.parametrize(
@@ -347,18 +325,18 @@ def test_a_heap_runs_at_every_border_of_a_setting(
 def test_an_illegal_configuration_is_bad_input(
     reference: Target, configuration: dict[str, int], problem: str
 ) -> None:
-    last_of(reference, AllocateNode(5))
+    last_of(reference, do.AllocateNode(5))
     with pytest.raises(BadInputError, match=problem):
         reference.start(configuration)
-    assert reference.perform(ReadNumber(0)).value == 5
+    assert reference.perform(do.ReadNumber(0)).value == 5
 
 
 # A new trace.
 
 
 def test_starting_forgets_everything(reference: Target) -> None:
-    last_of(reference, EnableSampling(8), *[NODE] * 5, TakeIdentity(0), STEP)
-    observation = last_of(reference, NODE, TakeIdentity(0))
+    last_of(reference, do.EnableSampling(8), *[NODE] * 5, do.TakeIdentity(0), STEP)
+    observation = last_of(reference, NODE, do.TakeIdentity(0))
     assert (observation.identity, observation.free, observation.state) == (1, 32, 0)
     assert observation.sample_point is None
 
@@ -397,17 +375,17 @@ def test_an_exception_of_the_heap_is_the_whole_observation(
     barrier: type[Barrier], error: str
 ) -> None:
     target = ReferenceTarget("broken", Parts(barrier=barrier))
-    assert last_of(target, NODE, Write(0, 0, None)) == Observation(error=error)
+    assert last_of(target, NODE, do.Write(0, 0, None)) == Observation(error=error)
 
 
 @pytest.mark.parametrize(
     ("name", "actions", "error"),
     [
-        ("reference", (NODE, Pin(0)), "PinningError: "),
-        ("reference", (EnableSampling(8), AllocateString(0), Pin(0)), "PinningError: "),
+        ("reference", (NODE, do.Pin(0)), "PinningError: "),
+        ("reference", (do.EnableSampling(8), do.AllocateString(0), do.Pin(0)), "PinningError: "),
         (
             "reference+forgotten-remembered-entry",
-            (NODE, MINOR, NODE, Write(0, 0, 1), Free(1), MINOR),
+            (NODE, MINOR, NODE, do.Write(0, 0, 1), do.Free(1), MINOR),
             "DanglingReferenceError: ",
         ),
     ],
@@ -448,12 +426,12 @@ def test_only_a_process_has_a_command(name: str) -> None:
 
 def test_a_planted_bug_changes_only_its_action() -> None:
     target = make_target("reference+disable-before-enable")
-    assert last_of(target, EnableSampling(64), DisableSampling()).limit == 256
-    assert last_of(target, DisableSampling()).limit == 0
+    assert last_of(target, do.EnableSampling(64), do.DisableSampling()).limit == 256
+    assert last_of(target, do.DisableSampling()).limit == 0
 
 
 def test_two_bugs_can_be_planted_in_one_part() -> None:
     target = make_target("reference+large-objects-uncounted+one-sample-per-object")
-    outside = last_of(target, EnableSampling(8), AllocateNode(0, nonmovable=True))
+    outside = last_of(target, do.EnableSampling(8), do.AllocateNode(0, nonmovable=True))
     assert outside.samples == 0
-    assert last_of(target, EnableSampling(8), NODE).samples == 1
+    assert last_of(target, do.EnableSampling(8), NODE).samples == 1

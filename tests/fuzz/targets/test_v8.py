@@ -22,18 +22,8 @@ from fuzz.engines.engine import Slice, slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles.counting.distances.v8 import PLACE_BITS, V8
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import (
-    Action,
-    AllocateArray,
-    AllocateNode,
-    AllocateString,
-    CheckContents,
-    EnableSampling,
-    Free,
-    Read,
-    ReadNumber,
-    Write,
-)
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.protocol.written import contents_of
@@ -57,7 +47,7 @@ fs.readSync = (file, ...rest) => {
 };
 """
 REPRODUCERS = ROOT / "docs" / "findings" / "reproducers" / "v8"
-ON, STRING = EnableSampling(256), AllocateString(100)
+ON, STRING = do.EnableSampling(256), do.AllocateString(100)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +116,7 @@ def test_a_wrong_seed_is_found(node: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_byte_that_changes_in_a_string_is_found(node: str, tmp_path: Path) -> None:
     target = changed_target(tmp_path, node, *WRONG_CHARACTER)
-    failure = run_actions(target, {}, [AllocateString(20), CheckContents()])
+    failure = run_actions(target, {}, [do.AllocateString(20), do.CheckContents()])
     assert failure is not None
     assert failure.oracle == "contents"
     assert failure.expected == f"{contents_of(1, 20)[-1]:02x} at offset 19"
@@ -163,11 +153,13 @@ def test_samples_are_at_the_ends_of_distances(target: FullTarget) -> None:
 
 @pytest.mark.slow
 def test_reads_return_what_was_written(target: FullTarget) -> None:
-    node, number = AllocateNode(2**62 + 1), ReadNumber(0)
-    actions = (node, number, AllocateArray(3), STRING, STRING, Write(1, 2, 3), Read(1, 2))
+    node, number = do.AllocateNode(2**62 + 1), do.ReadNumber(0)
+    actions = (node, number, do.AllocateArray(3), STRING, STRING, do.Write(1, 2, 3), do.Read(1, 2))
     observations = observed(target, *actions)
     assert (observations[1].value, observations[-1].value) == (2**62 + 1, 3)
-    assert observed(target, STRING, Free(0), AllocateArray(7), ReadNumber(0))[-1].value == 7
+    assert (
+        observed(target, STRING, do.Free(0), do.AllocateArray(7), do.ReadNumber(0))[-1].value == 7
+    )
 
 
 @pytest.mark.slow
