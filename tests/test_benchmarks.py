@@ -1,13 +1,12 @@
 """Every benchmark runs in a form of seconds, and prints what it measures."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from target_helpers import installed
-from waiting import LONG_SECONDS
+from waiting import LONG_SECONDS, completed
 
 import fuzz
 
@@ -45,11 +44,8 @@ def test_a_benchmark_that_runs_elsewhere_is_named_there(name: str, by: str) -> N
 def printed_by(*arguments: str) -> str:
     """What Python prints with these arguments. It must exit with 0."""
     folders = [BENCHMARKS, Path(fuzz.__file__).parents[1]]
-    ran = subprocess.run(
+    ran = completed(
         [sys.executable, *arguments],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), "COLUMNS": "200"},
         timeout=LONG_SECONDS,
     )

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 import fuzz
 from fuzz.nights.failure_history import NAME, read
@@ -26,14 +26,11 @@ def test_ci_reports_all_that_is_missing_before_it_runs_anything(tmp_path: Path) 
     for tool in TOOLS:
         (programs / tool).symlink_to(str(shutil.which(tool)))
     (programs / "ldconfig").symlink_to("/bin/true")
-    ran = subprocess.run(
+    ran = completed(
         [str(programs / "bash"), ".ci/run"],
         cwd=ROOT,
         env={"PATH": str(programs), "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
         check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
     )
     needs = [line.partition(": needs ")[2] for line in ran.stderr.splitlines()]
     assert ran.returncode == BAD_INPUT
@@ -65,14 +62,8 @@ def ran_script(folder: Path, name: str, *arguments: str) -> subprocess.Completed
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(Path(fuzz.__file__).parents[1]),
     }
-    return subprocess.run(
-        ["sh", "-c", script[1], name, *arguments],
-        cwd=folder,
-        env=environment,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
+    return completed(
+        ["sh", "-c", script[1], name, *arguments], cwd=folder, env=environment, check=False
     )
 
 

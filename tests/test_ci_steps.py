@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from waiting import PATIENCE_SECONDS, wait_until
+from waiting import PATIENCE_SECONDS, completed, wait_until
 
 ROOT = Path(__file__).parents[1]
 STEP = ROOT / ".ci" / "step.py"
@@ -38,9 +38,7 @@ def step(tmp_path: Path) -> Step:
             if program is None
             else command_of(table, minutes, [sys.executable, "-c", program])
         )
-        return subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS
-        )
+        return completed(command, check=False)
 
     return run
 
@@ -102,9 +100,7 @@ def test_a_step_that_is_ended_shows_its_output_and_leaves_no_process(tmp_path: P
 
 def test_the_night_has_no_other_parts() -> None:
     night = ["bash", str(ROOT / ".ci" / "night"), "9"]
-    ran = subprocess.run(
-        night, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS
-    )
+    ran = completed(night, check=False)
     assert ran.returncode == BAD_INPUT
     assert ran.stderr == ".ci/night: there is no part 9; the parts are 1 2 3 4 5\n"
 
@@ -123,13 +119,7 @@ def test_the_night_has_whole_sessions_and_seeds_of_its_own(seed: str | None, pla
     if seed is not None:
         environment["GCFUZZ_NIGHT_SEED"] = seed
     program = "from night import fresh, part_of; print(part_of(100), fresh('7'))"
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT / "tests" / "helpers",
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
+    ran = completed(
+        [sys.executable, "-c", program], cwd=ROOT / "tests" / "helpers", env=environment
     )
     assert ran.stdout.strip() == planned

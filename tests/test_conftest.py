@@ -2,13 +2,12 @@
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 HERE = Path(__file__).parent
 PASSED, FAILED = 0, 1
@@ -51,14 +50,7 @@ def tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tested:
     def run(code: str, **environment: str) -> tuple[int, str]:
         (tmp_path / "test_it.py").write_text(code)
         command = [sys.executable, "-m", "pytest", "-p", "conftest", "--rootdir", str(tmp_path)]
-        ran = subprocess.run(
-            [*command, str(tmp_path)],
-            env={**os.environ, **environment},
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-        )
+        ran = completed([*command, str(tmp_path)], env={**os.environ, **environment}, check=False)
         return ran.returncode, ran.stdout
 
     return run

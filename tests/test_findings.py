@@ -13,13 +13,12 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from waiting import LONG_SECONDS
+from waiting import LONG_SECONDS, completed
 
 from fuzz.problems import BadInputError
 from fuzz.targets.allocators.stock_library import load
@@ -83,16 +82,10 @@ def run(
 ) -> tuple[int, str]:
     """Run a command beside that file; returns the exit code and the output."""
     shutil.copy(REPRODUCERS / reproducer, folder)
-    done = subprocess.run(
-        command,
-        shell=True,
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        # RPython leaves files in the temporary folder.
-        env={**os.environ, "TMPDIR": str(folder), **(variables or {})},
-        timeout=LONG_SECONDS,
+    # RPython leaves files in the temporary folder.
+    environment = {**os.environ, "TMPDIR": str(folder), **(variables or {})}
+    done = completed(
+        command, shell=True, check=False, cwd=folder, env=environment, timeout=LONG_SECONDS
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -221,9 +214,7 @@ def test_ocaml_5_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
 def test_a_profiler_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     python = os.environ.get("GCFUZZ_PROFILERS", sys.executable)
     look = "from importlib.util import find_spec as f; assert f('ddtrace') and f('scalene')"
-    if subprocess.run(
-        [python, "-c", look], check=False, capture_output=True, timeout=LONG_SECONDS
-    ).returncode:
+    if completed([python, "-c", look], check=False, timeout=LONG_SECONDS).returncode:
         pytest.skip("pip install 'gcfuzz[python-profilers]'")
     command = command_of(page).replace("python3", shlex.quote(python))
     code, printed = run(reproducer_of(page), command, tmp_path)

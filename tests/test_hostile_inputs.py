@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from night import fresh, part_of
-from waiting import LONG_SECONDS
+from waiting import LONG_SECONDS, completed
 
 import fuzz
 
@@ -27,11 +27,9 @@ def fuzz_inputs(*options: str, folder: Path | None = None) -> subprocess.Complet
     """Run the fuzzer, by a Python that finds modules in `folder` too."""
     folders = [Path(fuzz.__file__).parents[1], *([folder] if folder else [])]
     path = os.pathsep.join(map(str, folders))
-    return subprocess.run(
+    return completed(
         [sys.executable, str(FUZZER), *options],
         check=False,
-        capture_output=True,
-        text=True,
         env={**os.environ, "PYTHONPATH": path},
         timeout=LONG_SECONDS,
     )

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from waiting import LONG_SECONDS
+from waiting import LONG_SECONDS, completed
 
 FINDINGS = Path(__file__).parents[1] / "docs" / "findings"
 PAGES = {
@@ -34,11 +33,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         pytest.skip("apt install gcc make openjdk-17-jdk-headless")
     folder = tmp_path_factory.mktemp("built") / "hotspot"
     shutil.copytree(FINDINGS / "reproducers" / "hotspot", folder)
-    subprocess.run(["make"], check=True, capture_output=True, cwd=folder, timeout=LONG_SECONDS)
+    completed(["make"], cwd=folder, timeout=LONG_SECONDS)
     java = Path(str(shutil.which("javac"))).resolve().with_name("java")
-    done = subprocess.run(
-        [java, "--version"], check=True, capture_output=True, text=True, timeout=LONG_SECONDS
-    )
+    done = completed([java, "--version"], timeout=LONG_SECONDS)
     (folder / "java").symlink_to(java)
     return folder, done.stdout.split()[1].partition(".")[0]
 
@@ -61,14 +58,7 @@ def test_hotspot_breaks_what_its_page_says(page: str, built: tuple[Path, str]) -
         r"^- Affected \(measured\): (.*?)(?=^- |^$)", PAGES[page], re.MULTILINE | re.DOTALL
     )
     command = "./" + shown(page, r"```sh\n(.*?)\n```")
-    done = subprocess.run(
-        command.split(),
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=LONG_SECONDS,
-    )
+    done = completed(command.split(), check=False, cwd=folder, timeout=LONG_SECONDS)
     pattern = re.sub(r"\d+", r"\\d+", re.escape(shown(page, r"```text\n(.*?)\n```")))
     assert re.fullmatch(pattern, done.stdout.rstrip()), done.stdout + done.stderr
     if page in BY_CHANCE:

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import attrs
 import pytest
-from waiting import LONG_SECONDS
+from waiting import LONG_SECONDS, completed
 
 import fuzz
 import gcmodel
@@ -94,14 +94,8 @@ class Project:
             *options,
         ]
         environment = {name: os.environ[name] for name in os.environ.keys() - {"PYTHONPATH"}}
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            env=environment,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=LONG_SECONDS,
+        return completed(
+            command, cwd=self.folder, env=environment, check=False, timeout=LONG_SECONDS
         )
 
     def failures(self, *options: str) -> list[str]:

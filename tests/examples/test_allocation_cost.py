@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from waiting import LONG_SECONDS
+from waiting import LONG_SECONDS, completed
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 
@@ -35,13 +35,7 @@ def cost(need: Callable[..., None], native: Path) -> Cost:
 
 def instructions(program: Path, count: int, *period: str) -> int:
     callgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    ran = subprocess.run(
-        [*callgrind, program, str(count), *period],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=LONG_SECONDS,
-    )
+    ran = completed([*callgrind, program, str(count), *period], timeout=LONG_SECONDS)
     collected = re.search(r"Collected : (\d+)", ran.stderr)
     assert collected
     return int(collected[1])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Gcfuzz
-from waiting import PATIENCE_SECONDS
+from waiting import PATIENCE_SECONDS, completed
 
 from fuzz.terminal.commands.cli import run_command_line
 
@@ -85,13 +85,6 @@ def test_the_off_by_one_is_found(counter: str, capsys: pytest.CaptureFixture[str
 @pytest.mark.slow
 def test_a_line_that_makes_no_sense_gets_an_error(counter: str) -> None:
     lines = "".join(f"{line}\n" for line in NONSENSE)
-    ran = subprocess.run(
-        shlex.split(counter),
-        input=lines,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    ran = completed(shlex.split(counter), input=lines)
     answers = [json.loads(line) for line in ran.stdout.splitlines()]
     assert [list(answer) for answer in answers] == [["error"]] * len(NONSENSE)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import PATIENCE_SECONDS
+from waiting import PATIENCE_SECONDS, completed
 
 from fuzz.protocol.actions import ACTIONS
 from fuzz.protocol.written import contents_of
@@ -50,15 +50,8 @@ def talk(program: Path) -> Talk:
 
     def run(*lines: str) -> tuple[list[dict[str, Any]], list[str]]:
         # The callbacks never free anything.
-        ran = subprocess.run(
-            [program],
-            input="".join(f"{line}\n" for line in (HEADER, *lines)),
-            env={"ASAN_OPTIONS": "detect_leaks=0"},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=PATIENCE_SECONDS,
-        )
+        text = "".join(f"{line}\n" for line in (HEADER, *lines))
+        ran = completed([program], input=text, env={"ASAN_OPTIONS": "detect_leaks=0"})
         return [json.loads(line) for line in ran.stdout.splitlines()], ran.stderr.splitlines()
 
     return run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from command_line import Gcfuzz
 from night import fresh, part_of, rest_at_night
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
 
@@ -77,14 +76,7 @@ def test_a_read_past_the_end_is_found_by_a_sanitizer(build: Build, session: Sess
 
 
 def test_every_bug_of_the_makefile_is_hunted_here(native: Path) -> None:
-    listed = subprocess.run(
-        ["make", "-s", "bugs"],
-        cwd=native,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    listed = completed(["make", "-s", "bugs"], cwd=native)
     assert listed.stdout.split() == [*FOUND_BY, ONLY_SANITIZED]
 
 
@@ -95,13 +87,6 @@ def test_every_bug_of_the_makefile_has_a_switch_in_the_code(native: Path) -> Non
 
 
 def test_make_refuses_an_unknown_bug(native: Path) -> None:
-    refused = subprocess.run(
-        ["make", "BUG=no-such-bug"],
-        cwd=native,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    refused = completed(["make", "BUG=no-such-bug"], cwd=native, check=False)
     assert refused.returncode
     assert "there is no bug no-such-bug" in refused.stderr

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from night import fresh, part_of
-from waiting import LONG_SECONDS
+from waiting import LONG_SECONDS, completed
 
 from fuzz.protocol import trace as traces
 
@@ -68,14 +68,7 @@ def test_the_sum_of_all_weights_is_about_the_allocated_bytes(build: Build, size_
     period_bytes, blocks = 512, 10_000
     lines = ['{"gcfuzz": 2}', f'{{"do": "enable_sampling", "period_bytes": {period_bytes}}}']
     lines += [f'{{"do": "malloc", "size_bytes": {size_bytes}}}'] * blocks
-    ran = subprocess.run(
-        build(),
-        input="\n".join(lines),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=LONG_SECONDS,
-    )
+    ran = completed([build()], input="\n".join(lines), timeout=LONG_SECONDS)
     weights = [json.loads(line).get("weights", [0])[0] for line in ran.stdout.splitlines()[2:]]
     assert len(weights) == blocks
     # Each byte stands for the period, with the probability of one over the period, or for less.
@@ -84,12 +77,5 @@ def test_the_sum_of_all_weights_is_about_the_allocated_bytes(build: Build, size_
 
 
 def test_every_bug_of_the_makefile_is_hunted_here() -> None:
-    listed = subprocess.run(
-        ["make", "-s", "bugs"],
-        cwd=FOLDER,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=LONG_SECONDS,
-    )
+    listed = completed(["make", "-s", "bugs"], cwd=FOLDER, timeout=LONG_SECONDS)
     assert listed.stdout.split() == [*REDUCED]

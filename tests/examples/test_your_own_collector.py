@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 import fuzz
 
@@ -40,10 +39,7 @@ class Reader:
             if command.startswith("cd "):
                 self.folder /= command.removeprefix("cd ")
                 continue
-            ran = subprocess.run(
-                command, shell=True, cwd=self.folder, env=self.environment, check=False,
-                capture_output=True, text=True, timeout=PATIENCE_SECONDS,
-            )  # fmt: skip
+            ran = completed(command, shell=True, cwd=self.folder, env=self.environment, check=False)
             expected = int(exit_code[1]) if exit_code else 0
             assert ran.returncode == expected, f"{command}\n{ran.stdout}{ran.stderr}"
 

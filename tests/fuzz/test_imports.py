@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -14,7 +13,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 import fuzz
 import gcmodel
@@ -176,14 +175,7 @@ def loaded_by(statement: str, environment: Mapping[str, str] = os.environ) -> se
     code = f"{statement}; import sys; print(); print(*sys.modules)"
     path = {"PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
     command = [sys.executable, "-c", code]
-    output = subprocess.run(
-        command,
-        env={**environment, **path},
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    output = completed(command, env={**environment, **path})
     return set(output.stdout.splitlines()[-1].split())
 
 
@@ -350,15 +342,7 @@ def test_what_is_begun_often_loads_nothing_that_it_does_not_need(
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="workers are forked on Linux only")
 def test_a_worker_imports_nothing_new(tmp_path: Path, unmeasured: dict[str, str]) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "fuzz", "run", "--actions", "1"]
-    session = subprocess.run(
-        command,
-        env=unmeasured,
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    session = completed(command, env=unmeasured, cwd=tmp_path)
     # Every process writes its imports there, also a new one.
     imported = [line.rpartition("|")[2].strip() for line in session.stderr.splitlines()]
     assert [imported.count(each) for each in ("site", "attr", "fuzz.sessions.worker")] == [1, 1, 1]

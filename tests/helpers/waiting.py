@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Thread
 from typing import IO, Any, TypeVar
 
@@ -59,6 +60,21 @@ def waited_for(call: Callable[[], Result], what: str) -> Result:
     thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive(), f"waited {PATIENCE_SECONDS:g} s for {what}"
     return result.result(0)
+
+
+def completed(
+    command: Sequence[str | Path] | str, *, check: bool = True, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """A program that has ended, with its output as text; with `check` its exit code is 0.
+
+    Other options are those of `subprocess.run`.
+    """
+    usual = {"capture_output": True, "text": True, "timeout": PATIENCE_SECONDS}
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        command, check=False, **{**usual, **options}
+    )
+    assert not check or done.returncode == 0, done
+    return done
 
 
 def wait_for_line(output: IO[str] | None, text: str) -> None:

@@ -216,13 +216,10 @@ def test_muted_traces_are_not_replayed(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
     ]
 
 
-def test_without_an_id_the_failures_are_listed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_an_id_the_failures_are_listed(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
     path = kept(tmp_path / history.NAME, *LINES)
-    assert run_command_line(["triage", str(path)]) == CLEAN
     identity = "heap / graph / collect_full / different"
-    assert capsys.readouterr().out == f"{KNOWN.id} open process mine {identity}\n"
+    assert gcfuzz(CLEAN, "triage", path).out == f"{KNOWN.id} open process mine {identity}\n"
 
 
 def test_what_was_set_for_several_failures_is_printed_and_listed(
@@ -231,8 +228,7 @@ def test_what_was_set_for_several_failures_is_printed_and_listed(
     other = attrs.evolve(KNOWN, name="yours")
     kept(tmp_path / history.NAME, *LINES, other)
     mute = ["--mute-until", "2999-12-24", "--because", "it is known"]
-    arguments = ["triage", str(tmp_path), KNOWN.id, other.cause_id, *mute]
-    printed = gcfuzz(CLEAN, *arguments).out
+    printed = gcfuzz(CLEAN, "triage", tmp_path, KNOWN.id, other.cause_id, *mute).out
     assert printed.count(" muted until 2999-12-24 because it is known process ") == 2
     assert gcfuzz(CLEAN, "triage", tmp_path).out == printed
 

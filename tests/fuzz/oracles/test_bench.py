@@ -3,7 +3,6 @@
 import ast
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 import fuzz.oracles
 from fuzz.engines.engine import rerun_some
@@ -62,9 +61,7 @@ def test_the_bench_finds_an_oracle_in_a_new_file(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     environment.pop("COVERAGE_PROCESS_CONFIG", None)  # It would count the copy as not covered.
     command = [sys.executable, "-c", JUDGE]
-    output = subprocess.check_output(
-        command, text=True, env=environment, cwd=tmp_path, timeout=PATIENCE_SECONDS
-    )
+    output = completed(command, env=environment, cwd=tmp_path).stdout
     assert output == "odd: top: expected 0, got 24 (the period is odd)\n"
 
 

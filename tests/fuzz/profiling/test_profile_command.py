@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from command_line import Gcfuzz
 from firefox_check import check
 from night import rest_at_night
 from waiting import PATIENCE_SECONDS, killed_at_end, wait_until
@@ -61,17 +62,17 @@ def _in_a_folder_with_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def profiled(capsys: pytest.CaptureFixture[str]) -> Profiled:
+def profiled(gcfuzz: Gcfuzz) -> Profiled:
     """Profile something; returns the output. The Firefox Profiler could open the files."""
 
     def run(*arguments: str) -> str:
-        assert run_command_line(["profile", *arguments]) == CLEAN
+        printed = gcfuzz(CLEAN, "profile", *arguments).out
         for name in arguments:
             if name.endswith((".json", ".json.gz")):
                 opened = gzip.open if name.endswith(".gz") else open
                 with opened(name, "rt", encoding="utf-8") as file:
                     check(json.load(file))
-        return capsys.readouterr().out
+        return printed
 
     return run
 
@@ -699,9 +700,8 @@ def test_a_run_does_not_keep_the_objects_of_the_last_one(profiled: Profiled) -> 
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_the_help_names_every_workload(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    run_command_line(["profile", "--help"])
-    assert name in capsys.readouterr().out
+def test_the_help_names_every_workload(gcfuzz: Gcfuzz, name: str) -> None:
+    assert name in gcfuzz(CLEAN, "profile", "--help").out
 
 
 # A process of its own.

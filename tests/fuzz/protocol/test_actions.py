@@ -1,13 +1,12 @@
 """Actions are plain data, and their names are those of the trace format."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import attrs
 import pytest
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 import fuzz
 from fuzz.protocol import actions
@@ -58,14 +57,7 @@ for name, action in actions.ACTIONS.items():
 """
     environment = {**os.environ, "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
     command = [sys.executable, "-c", code]
-    ran = subprocess.run(
-        command,
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    ran = completed(command, env=environment)
     rows = [" ".join([name, *SLOT_FIELDS[each]]) for name, each in ACTIONS.items()]
     assert ran.stdout.splitlines() == rows
 

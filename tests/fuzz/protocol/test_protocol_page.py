@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import attrs
 import pytest
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import ACTIONS, Action
@@ -188,14 +187,7 @@ def lines_of_session(side: str) -> list[str]:
 
 def test_the_page_s_session_is_what_the_counter_answers() -> None:
     sent = "".join(f"{line}\n" for line in lines_of_session("gcfuzz"))
-    ran = subprocess.run(
-        [sys.executable, str(COUNTER)],
-        input=sent,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    ran = completed([sys.executable, str(COUNTER)], input=sent)
     assert ran.stdout.splitlines() == lines_of_session("program")
 
 

@@ -335,7 +335,7 @@ def test_a_left_out_file_is_bad_input(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
     ],
 )
 def test_a_merge_without_all_parts_names_them_and_is_inconclusive(
-    parts: list[str], missing: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    parts: list[str], missing: list[str], tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     for number, part in enumerate(parts):
         seed, *share = part.split("-", 1)
@@ -343,24 +343,20 @@ def test_a_merge_without_all_parts_names_them_and_is_inconclusive(
         (folder := tmp_path / "parts" / str(number) / "sessions").mkdir(parents=True)
         name = "-".join([record.name_of(each.plan), *share])
         record.write(each, folder / f"{name}.json")
-    places = map(str, (tmp_path / "parts").iterdir())
-    code = run_command_line(["merge", *places, "-o", str(tmp_path / "out")])
-    lines = [line for line in capsys.readouterr().out.splitlines() if "no record has" in line]
+    code = INCONCLUSIVE if missing else CLEAN
+    printed = gcfuzz(code, "merge", *(tmp_path / "parts").iterdir(), "-o", tmp_path / "out").out
+    lines = [line for line in printed.splitlines() if "no record has" in line]
     assert [expected in line for expected, line in zip(missing, lines, strict=True)] == [
         True for _ in missing
     ]
-    assert code == (INCONCLUSIVE if missing else CLEAN)
 
 
-def test_a_missing_part_is_named_once(tmp_path: Path) -> None:
+def test_a_missing_part_is_named_once(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
     each = record_of(range(0))
     (folder := tmp_path / "part" / "sessions").mkdir(parents=True)
     record.write(each, folder / f"{record.name_of(each.plan)}-1--2.json")
-    codes = [
-        run_command_line(["merge", str(tmp_path / one), "-o", str(tmp_path / other)])
-        for one, other in (("part", "merged"), ("merged", "again"))
-    ]
-    assert codes == [INCONCLUSIVE, CLEAN]
+    gcfuzz(INCONCLUSIVE, "merge", tmp_path / "part", "-o", tmp_path / "merged")
+    gcfuzz(CLEAN, "merge", tmp_path / "merged", "-o", tmp_path / "again")
 
 
 ranges = st.builds(

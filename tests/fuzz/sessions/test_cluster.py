@@ -24,6 +24,7 @@ import pytest
 from waiting import (
     LONG_SECONDS,
     PATIENCE_SECONDS,
+    completed,
     killed_at_end,
     wait_for_line,
     wait_until,
@@ -234,12 +235,7 @@ def test_a_cluster_with_tls_needs_a_certificate(machines: Machines, tmp_path: Pa
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
     made = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), *names)
-    subprocess.run(
-        ["openssl", *made, "-out", str(certificate)],
-        check=True,
-        capture_output=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    completed(["openssl", *made, "-out", certificate])
     tls = {"CA_FILE": certificate}
     for who in ("SCHEDULER", "WORKER", "CLIENT"):
         tls |= {f"{who}__CERT": certificate, f"{who}__KEY": key}
@@ -348,14 +344,8 @@ os.kill(os.getpid(), 9)
 
 
 def test_a_killed_worker_leaves_no_folder(unmeasured: dict[str, str]) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", KILLED],
-        check=False,
-        env=unmeasured,
-        capture_output=True,  # This waits for the process of its task, too.
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    # Reading its output to the end waits for the process of its task, too.
+    ran = completed([sys.executable, "-c", KILLED], check=False, env=unmeasured)
     assert ran.returncode == -signal.SIGKILL
     assert not Path(ran.stdout.strip()).exists()
 

@@ -22,7 +22,6 @@ from fuzz.sessions.hunt import Hunt, HuntedBug, hunt, hunt_all, summed_up
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.commands.catalogue import SEEDS_HUNTED
-from fuzz.terminal.commands.cli import run_command_line
 
 CLEAN, BAD_INPUT, INCONCLUSIVE = 0, 2, 3
 BUG = "word-lost-by-large"
@@ -79,9 +78,8 @@ def test_the_figures_are_printed_as_json(gcfuzz: Gcfuzz) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_gets_plain_text_and_traces_on_request(capsys: pytest.CaptureFixture[str]) -> None:
-    run_command_line(["bugs", BUG, "--seeds", "1", "--workers", "1", "--trace"])
-    printed = capsys.readouterr()
+def test_a_file_gets_plain_text_and_traces_on_request(gcfuzz: Gcfuzz) -> None:
+    printed = gcfuzz(CLEAN, "bugs", BUG, "--seeds", "1", "--workers", "1", "--trace")
     assert BUG in printed.out
     assert "\x1b" not in printed.out + printed.err
     assert "← first wrong answer" in printed.out

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
+from command_line import Gcfuzz
 from made_records import Data, failure, piece, record, timing, written
 
 from fuzz.nights.merge import merged_records
@@ -70,15 +71,13 @@ def failures_of(corpus: Path) -> list[Data]:
 @pytest.mark.slow
 @pytest.mark.parametrize("harm", [remove, spoil])
 def test_a_failure_whose_trace_is_gone_stays_when_its_session_is_resumed(
-    harm: Callable[[Path], None], corpus: Path, capsys: pytest.CaptureFixture[str]
+    harm: Callable[[Path], None], corpus: Path, gcfuzz: Gcfuzz
 ) -> None:
     found = failures_of(corpus)
     for path in corpus.glob("*.jsonl"):
         harm(path)
-    capsys.readouterr()
-    assert run_command_line([*RUN, str(corpus), "--resume"]) == MISMATCH
+    printed = " ".join(gcfuzz(MISMATCH, *RUN, corpus, "--resume").out.split())
     assert failures_of(corpus) == found
-    printed = " ".join(capsys.readouterr().out.split())
     assert "lost its trace: " in printed
     assert f"--seed 3 --chunks {found[0]['chunk']}:" in printed
 

@@ -21,7 +21,7 @@ import psutil
 import pytest
 from command_line import Gcfuzz
 from night import part_of, rest_at_night
-from waiting import LONG_SECONDS, PATIENCE_SECONDS, is_gone, wait_until
+from waiting import LONG_SECONDS, PATIENCE_SECONDS, completed, is_gone, wait_until
 
 from fuzz.protocol import trace as traces
 from fuzz.sessions.pool import WorkerPool
@@ -98,13 +98,7 @@ def test_the_summary_has_the_versions(tmp_path: Path, monkeypatch: pytest.Monkey
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "a"]):
         subprocess.run([*git, *command], check=True, timeout=PATIENCE_SECONDS)
-    head = subprocess.run(
-        [*git, "rev-parse", "HEAD"],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    head = completed([*git, "rev-parse", "HEAD"])
     [timing] = run(tmp_path, "--actions", "1").summary["timing"]
     versions = {"gcfuzz": version("gcfuzz"), "python": platform.python_version()}
     assert timing["versions"] == {**versions, "commit": head.stdout.strip()}

@@ -21,7 +21,7 @@ import pytest
 from night import fresh, part_of
 from target_helpers import CLEAN, Changed, carried_out, first_failure
 from typing_extensions import override
-from waiting import PATIENCE_SECONDS, killed_at_end, wait_for_line
+from waiting import PATIENCE_SECONDS, completed, killed_at_end, wait_for_line
 
 from fuzz.oracles import Bench, Mismatch
 from fuzz.oracles.counting.contexts import ContextClock
@@ -330,14 +330,7 @@ def test_a_sampling_session_may_have_more_samples_than_its_socket_holds(program:
     pair = '{"do": "allocate_string", "length": 7}\n{"do": "free", "root": 0}\n'
     lines = f'{HEADER}{{"do": "enable_sampling", "period_bytes": {PERIOD}}}\n{pair * 3000}'
     command = [*DRIVER, program]
-    done = subprocess.run(
-        command,
-        input=lines,
-        capture_output=True,
-        check=True,
-        encoding="utf-8",
-        timeout=PATIENCE_SECONDS,
-    )
+    done = completed(command, input=lines, encoding="utf-8")
     sampled = [line for line in done.stdout.splitlines() if json.loads(line).get("samples") == 1]
     assert len(sampled) >= 2000
 

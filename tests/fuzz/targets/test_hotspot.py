@@ -30,7 +30,7 @@ from target_helpers import (
     java_folder,
 )
 from typing_extensions import override
-from waiting import PATIENCE_SECONDS
+from waiting import PATIENCE_SECONDS, completed
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.situation import Choices
@@ -351,14 +351,7 @@ EACH_ACTION: tuple[Action, ...] = (
 
 def answers_of(java: Path, lines: str) -> list[str]:
     command = [sys.executable, *DRIVER, str(java / LIBRARY)]
-    done = subprocess.run(
-        command,
-        input=lines,
-        stdout=subprocess.PIPE,
-        check=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    done = completed(command, input=lines)
     return done.stdout.splitlines()
 
 

@@ -7,13 +7,12 @@ openjdk-17-jdk-headless`.
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from target_helpers import first_failure, java_folder
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 from fuzz.failures.corpus import Origin, publish, reduce_saved, save_found
 from fuzz.oracles import Bench
@@ -76,9 +75,7 @@ print(lost_steps)
 @pytest.mark.slow
 def test_racing_threads_lose_steps_of_the_generator() -> None:
     command = [sys.executable, "-c", RACING, str(java_folder("17") / LIBRARY)]
-    ran = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_SECONDS
-    )
+    ran = completed(command)
     assert int(ran.stdout) > 0
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from command_line import Gcfuzz
 from target_helpers import BAD_INPUT, ROOT, options_for
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
@@ -85,9 +84,7 @@ def test_after_a_wrong_line_only_a_header_is_carried_out(stock_options: TargetOp
     wrong = (header, "nonsense\n", header, '{"do": "free", "root": 0}\n')
     command = INCMINIMARK.command_line(stock_options)
     lines = "".join((*wrong, check, header, check))
-    done = subprocess.run(
-        command, input=lines, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
-    )
+    done = completed(command, input=lines)
     keys = [{*json.loads(line)} for line in done.stdout.splitlines()]
     assert keys[:5] == [{"contract"}, {"error"}, {"contract"}, {"error"}, {"error"}]
     assert keys[5] == {"contract"}

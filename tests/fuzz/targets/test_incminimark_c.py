@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 import pytest
+from command_line import Gcfuzz
 from night import fresh, part_of
 from target_helpers import MISMATCH, ROOT, Changed, first_failure, options_for
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
@@ -41,7 +41,6 @@ from fuzz.targets.incminimark.translation import (
     translated,
 )
 from fuzz.targets.process.program import ProcessTarget
-from fuzz.terminal.commands.cli import run_command_line
 
 WITH_FINDINGS = ("copy_array", "pin")
 """The actions that reach the known defects of rpython 0.2.1."""
@@ -106,14 +105,12 @@ def test_a_finding_is_in_the_translated_collector_too(name: str, options: Target
 
 @pytest.mark.slow
 def test_a_session_finds_the_array_copy(
-    options: TargetOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: TargetOptions, tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     # The findings of pinned objects would end most traces.
     target = ["--target", "incminimark-c", *options.arguments, "--without", "pin"]
     plan = ["--seed", "3", "--actions", "20000", "--corpus", str(tmp_path)]
-    code = run_command_line(["run", *target, *plan])
-    assert code == MISMATCH
-    assert "copy_array" in capsys.readouterr().out
+    assert "copy_array" in gcfuzz(MISMATCH, "run", *target, *plan).out
 
 
 @pytest.mark.slow
@@ -232,9 +229,7 @@ def _comparable(observation: Observation, kind: str) -> Observation:
 def answers_to(lines: Sequence[str], options: TargetOptions) -> list[str]:
     command = TRANSLATED.command_line(options)
     text = "".join(f"{line}\n" for line in lines)
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
-    )
+    done = completed(command, input=text)
     return done.stdout.splitlines()
 
 
@@ -383,7 +378,5 @@ def test_the_launcher_starts_the_program_of_the_header(tmp_path: Path) -> None:
         programs.append(str(program))
     text = '{"gcfuzz": 2, "config": {"shipped_constants": 1}}\nthe rest'
     command = [sys.executable, "-I", str(LAUNCH), *programs]
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
-    )
+    done = completed(command, input=text)
     assert done.stdout == f"1 {text}"

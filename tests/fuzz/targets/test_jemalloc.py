@@ -19,7 +19,7 @@ import heap_v2_reading
 import pytest
 from command_line import Gcfuzz
 from target_helpers import BAD_INPUT, CLEAN
-from waiting import PATIENCE_SECONDS
+from waiting import PATIENCE_SECONDS, completed
 
 from fuzz.oracles.counting.distances.jemalloc import Jemalloc as Distances
 from fuzz.problems import BadInputError
@@ -63,14 +63,7 @@ def ask(_library: None) -> Ask:
     def run(script: str, data: object = None) -> object:
         arguments = command(PROLOGUE + script + EPILOGUE)
         text = json.dumps(data)
-        done = subprocess.run(
-            arguments,
-            input=text,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            timeout=PATIENCE_SECONDS,
-        )
+        done = completed(arguments, input=text)
         return json.loads(done.stdout)
 
     return run

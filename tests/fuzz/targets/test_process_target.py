@@ -34,7 +34,6 @@ from fuzz.protocol.target import Target, contract_of
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import AHEAD_STEP, ProcessTarget
-from fuzz.terminal.commands.cli import run_command_line
 
 ADAPTER = Path(__file__).parents[2] / "helpers" / "misbehaving_adapter.py"
 SECONDS = 1.0
@@ -99,10 +98,10 @@ def target_that(misbehaviour: str) -> ProcessTarget:
     return kind("process", command_of(misbehaviour), PATIENCE_SECONDS)
 
 
-def run_session(corpus: Path, misbehaviour: str, *options: str) -> int:
+def session_of(corpus: Path, misbehaviour: str, *options: str) -> list[str]:
+    """The command line of a session."""
     command = shlex.join(command_of(misbehaviour))
-    plan = ["--command", command, "--seed", "1", "--corpus", str(corpus)]
-    return run_command_line(["run", *plan, *options])
+    return ["run", "--command", command, "--seed", "1", "--corpus", str(corpus), *options]
 
 
 def failure_of(target: Target, *actions: Action) -> Failure:
@@ -294,17 +293,16 @@ def test_a_program_that_never_answers_its_first_header_is_bad_input(
 
 @pytest.mark.slow
 def test_a_program_that_answers_only_headers_ends_a_session_as_bad_input(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
-    assert run_session(tmp_path, "always-words", "--actions", "20000") == BAD_INPUT
-    printed = capsys.readouterr()
+    printed = gcfuzz(BAD_INPUT, *session_of(tmp_path, "always-words", "--actions", "20000"))
     assert re.search(r"FAILURE 1: heap / error / \w+ / garbage", printed.out)
     assert "seen once" not in printed.out
     [line] = [each for each in printed.err.splitlines() if "has answered no action" in each]
     assert "in 32 traces: garbage: not a line of JSON" in line
     command = ["--command", shlex.join(command_of("always-words"))]
-    assert run_command_line(["replay", str(tmp_path / "beyond"), *command]) == MISMATCH
-    assert capsys.readouterr().out.splitlines()[-1].startswith("0 passed, ")
+    *_, last = gcfuzz(MISMATCH, "replay", tmp_path / "beyond", *command).out.splitlines()
+    assert last.startswith("0 passed, ")
 
 
 @pytest.mark.parametrize(
@@ -399,11 +397,10 @@ def test_an_action_that_was_not_announced_is_performed() -> None:
     ],
 )
 def test_a_session_reduces_a_wrong_answer_to_one_action(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str, misbehaviour: str
+    tmp_path: Path, gcfuzz: Gcfuzz, engine: str, misbehaviour: str
 ) -> None:
-    code = run_session(tmp_path, misbehaviour, "--engine", engine, "--actions", "300")
-    printed = capsys.readouterr()
-    assert code == MISMATCH, printed
+    session = session_of(tmp_path, misbehaviour, "--engine", engine, "--actions", "300")
+    printed = gcfuzz(MISMATCH, *session)
     assert "→   1  collect_full   ← first wrong answer" in printed.out
     assert "Traceback" not in printed.err + printed.out
 
@@ -416,16 +413,14 @@ def test_a_command_with_brackets_is_printed_unchanged(tmp_path: Path, gcfuzz: Gc
 
 
 @pytest.mark.slow
-def test_a_session_finds_an_extra_answer(tmp_path: Path) -> None:
-    assert run_session(tmp_path, "extra", "--actions", "300") == MISMATCH
+def test_a_session_finds_an_extra_answer(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
+    gcfuzz(MISMATCH, *session_of(tmp_path, "extra", "--actions", "300"))
 
 
 @pytest.mark.slow
-def test_a_session_ends_if_the_program_hangs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_session(tmp_path, "hang", "--timeout", "2s", "-x") == MISMATCH
-    assert "got       the target did not answer this action within 2 s" in capsys.readouterr().out
+def test_a_session_ends_if_the_program_hangs(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
+    printed = gcfuzz(MISMATCH, *session_of(tmp_path, "hang", "--timeout", "2s", "-x")).out
+    assert "got       the target did not answer this action within 2 s" in printed
 
 
 class HangingSession:
@@ -552,16 +547,15 @@ def test_a_program_ends_with_its_terminated_replay(
 
 @pytest.mark.slow
 def test_a_program_that_exceeds_the_memory_is_a_failure_with_the_limit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     program = ["--command", shlex.join([sys.executable, str(ADAPTER), "memory"])]
     limited = ["--memory", "80M", "--actions", "400", "--seed", "1", "--corpus", str(tmp_path)]
-    assert run_command_line(["run", *program, *limited]) == MISMATCH
+    gcfuzz(MISMATCH, "run", *program, *limited)
     [path] = tmp_path.glob("*.jsonl")
     header, *actions = path.read_text().splitlines()
     assert '"memory_bytes": 83886080' in header
     assert actions == ['{"do": "collect_full"}']
-    capsys.readouterr()
-    assert run_command_line(["replay", str(path), *program]) == MISMATCH
-    assert "the target took more than 80M of resident memory" in capsys.readouterr().out
-    assert run_command_line(["replay", str(path), *program, "--memory", "2G"]) == CLEAN
+    replayed = gcfuzz(MISMATCH, "replay", path, *program).out
+    assert "the target took more than 80M of resident memory" in replayed
+    gcfuzz(CLEAN, "replay", path, *program, "--memory", "2G")

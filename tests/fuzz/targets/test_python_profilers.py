@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from target_helpers import carried_out, installed
-from waiting import PATIENCE_SECONDS
+from waiting import PATIENCE_SECONDS, completed
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
@@ -276,7 +275,5 @@ def test_an_interpreter_that_cannot_run_the_profiler_is_bad_input() -> None:
 @pytest.mark.slow
 def test_the_mutator_needs_nothing_of_this_project() -> None:
     command = [sys.executable, "-S", "-I", str(mutator.__file__), "unknown"]
-    done = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS
-    )
+    done = completed(command, check=False)
     assert done.stderr == "no unknown\n"

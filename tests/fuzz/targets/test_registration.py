@@ -14,7 +14,7 @@ from typing import get_args
 
 import pytest
 from target_helpers import BAD_INPUT, CLEAN, MISMATCH
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 import fuzz
 from fuzz.problems import BadInputError
@@ -109,14 +109,11 @@ class Site:
     ) -> subprocess.CompletedProcess[str]:
         places = {"PYTHONPATH": str(self.packages), "COLUMNS": "300"}
         environment = {**os.environ, **places, **variables}
-        done = subprocess.run(
+        done = completed(
             [sys.executable, "-m", "fuzz", *arguments],
             cwd=self.folder,
             env=environment,
             check=False,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done

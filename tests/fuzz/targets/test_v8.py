@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 from command_line import Gcfuzz
 from night import fresh, part_of
 from target_helpers import BAD_INPUT, ROOT
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import Slice, slices_of
@@ -166,9 +165,7 @@ def test_reads_return_what_was_written(target: FullTarget) -> None:
 def test_the_reproducer_shows_the_finding(node: str) -> None:
     script = REPRODUCERS / "whole_objects.js"
     assert "fuzz" not in script.read_text("utf-8")
-    done = subprocess.run(
-        [node, str(script)], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
-    )
+    done = completed([node, str(script)], check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     assert len(re.findall(r"\d % of that reported", done.stdout)) == 2
 

@@ -17,7 +17,14 @@ from urllib.request import Request, urlopen
 import fsspec  # type: ignore[import-untyped]  # It has no types.
 import pytest
 from command_line import Gcfuzz
-from waiting import LONG_SECONDS, PATIENCE_SECONDS, killed_at_end, wait_for_line, wait_until
+from waiting import (
+    LONG_SECONDS,
+    PATIENCE_SECONDS,
+    completed,
+    killed_at_end,
+    wait_for_line,
+    wait_until,
+)
 
 from fuzz.failures.corpus import SavedFailure, shipped_traces
 from fuzz.problems import BadInputError
@@ -265,13 +272,10 @@ def test_a_store_that_is_killed_and_comes_back_has_all_failures(store: Store) ->
     store.start()
     printed, _ = session.communicate(timeout=LONG_SECONDS)
     assert session.returncode == MISMATCH, printed
-    replayed = subprocess.run(
+    replayed = completed(
         [sys.executable, "-m", "fuzz", "replay", "s3://bucket/night"],
         env=store.environment,
-        capture_output=True,
-        text=True,
         check=False,
-        timeout=PATIENCE_SECONDS,
     )
     found = {*re.findall(r"replay    gcfuzz replay s3://bucket/night/(\S+)", printed)}
     assert found

@@ -277,15 +277,14 @@ def test_a_passing_trace_is_not_reduced(failing: str, gcfuzz: Gcfuzz) -> None:
 
 
 def test_a_failure_that_does_not_reproduce_is_inconclusive(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
 ) -> None:
     flaky = KnownBug("flaky", "our own", "crashes once", ("heap",), 1, {"sampling": FailsOnce})
     monkeypatch.setitem(KNOWN_BUGS, "flaky", flaky)
     monkeypatch.setattr(FailsOnce, "crashed", False)
     Path("flaky.jsonl").write_text(HEADER + ENABLE)
-    code = run_command_line(["reduce", "flaky.jsonl", "--target", "reference+flaky"])
-    assert code == INCONCLUSIVE
-    assert "did NOT reproduce in 1 run)" in capsys.readouterr().out
+    printed = gcfuzz(INCONCLUSIVE, "reduce", "flaky.jsonl", "--target", "reference+flaky").out
+    assert "did NOT reproduce in 1 run)" in printed
     assert Path("flaky.jsonl").read_text() == HEADER + ENABLE
 
 
@@ -405,14 +404,9 @@ def test_too_few_open_files_get_one_line(command: str) -> None:
 
 
 @pytest.fixture
-def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def printed(gcfuzz: Gcfuzz) -> Callable[..., str]:
     """The output of a command that is clean."""
-
-    def run(*arguments: str) -> str:
-        assert run_command_line([*arguments]) == CLEAN
-        return capsys.readouterr().out
-
-    return run
+    return lambda *arguments: gcfuzz(CLEAN, *arguments).out
 
 
 Printed = Callable[..., str]

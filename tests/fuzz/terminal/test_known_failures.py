@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import Gcfuzz
 
 from fuzz.failures.causes import cause_of
 from fuzz.nights import failure_history as history
@@ -39,14 +40,12 @@ def ids_in(corpus: Path) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", [[], ["-x"]])
 def test_muted_failures_take_a_line_and_no_exit_code(
-    stop: list[str], corpus: Path, capsys: pytest.CaptureFixture[str]
+    stop: list[str], corpus: Path, gcfuzz: Gcfuzz
 ) -> None:
     mutes = [Triaged(history.now(), each, muted_until="2999-01-01") for each in ids_in(corpus)]
     history.add(corpus / history.NAME, mutes)
     count = len(history.read(corpus / history.NAME).lives())
-    capsys.readouterr()
-    assert run_command_line([*RUN, *stop, "--corpus", str(corpus)]) == 0
-    printed = capsys.readouterr().out
+    printed = gcfuzz(0, *RUN, *stop, "--corpus", corpus).out
     assert printed.count(", muted until 2999-01-01: ") == count
     assert "FAILURE" not in printed
     assert f"0 failures, and {count} known" in printed

@@ -341,19 +341,18 @@ def test_an_issue_may_be_a_link(issue: str, on_page: str, in_markdown: str, tmp_
 
 
 def test_what_a_killed_session_found_and_no_other_is_named_and_inconclusive(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, gcfuzz: Gcfuzz
 ) -> None:
     corpus = written(tmp_path / "corpus", record(failure("heap")))
     for oracle in ("heap", "clock"):
         origin = Origin(corpus, "reference", "random", 1, token="5eed-3")
         save_found(origin, attrs.evolve(WRONG, oracle=oracle, actions=ACTIONS))
     page, markdown = corpus / "night.html", corpus / "night.md"
-    arguments = [str(corpus), "-o", str(page), "--markdown", str(markdown)]
-    assert run_command_line(["report", *arguments]) == INCONCLUSIVE
+    printed = gcfuzz(INCONCLUSIVE, "report", corpus, "-o", page, "--markdown", markdown).out
     [unreduced] = json.loads((corpus / "night.json").read_text())["unreduced"]
     assert "/clock-graph-different-collect_full-raw-" in unreduced
     said = "1 failure found but not reduced, since a session was killed"
-    summaries = capsys.readouterr().out, page.read_text(), markdown.read_text()
+    summaries = printed, page.read_text(), markdown.read_text()
     assert [said in each.replace("\n", " ") for each in summaries] == [True] * 3
 
 

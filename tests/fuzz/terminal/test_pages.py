@@ -12,7 +12,6 @@ import pytest
 from command_line import Gcfuzz
 
 import fuzz
-from fuzz.terminal.commands.cli import run_command_line
 from fuzz.terminal.pages import page_names
 
 CLEAN, BAD_INPUT = 0, 2
@@ -92,6 +91,6 @@ def commands_in(page: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
-def test_commands_of_a_page_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    refused = [each for each in commands_in(page) if run_command_line([*each, "--help"]) != CLEAN]
-    assert refused == [], capsys.readouterr().err
+def test_commands_of_a_page_exist(page: Path, gcfuzz: Gcfuzz) -> None:
+    for command in commands_in(page):
+        gcfuzz(CLEAN, *command, "--help")

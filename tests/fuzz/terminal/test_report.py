@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from waiting import PATIENCE_SECONDS, wait_until
+from command_line import Gcfuzz
+from waiting import PATIENCE_SECONDS, completed, wait_until
 
 import fuzz
 from fuzz.drawing.probes import probes_for
@@ -77,44 +78,40 @@ def replays_in(printed: str) -> list[list[str]]:
 # A failure.
 
 
-def test_a_failure_has_values_actions_and_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    run_command_line([*REPLAY])
-    printed = capsys.readouterr().out
+def test_a_failure_has_values_actions_and_a_command(gcfuzz: Gcfuzz) -> None:
+    printed = gcfuzz(MISMATCH, *REPLAY).out
     assert printed == REPORT
     (command,) = replays_in(printed)
-    assert run_command_line(command) == MISMATCH
-    assert capsys.readouterr().out == REPORT
+    assert gcfuzz(MISMATCH, *command).out == REPORT
 
 
-def test_a_long_trace_s_end_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_trace_s_end_is_printed(tmp_path: Path, gcfuzz: Gcfuzz) -> None:
     header, *actions = TRACE.splitlines(keepends=True)
     path = tmp_path / "long.jsonl"
     path.write_text(header + '{"do": "collect_minor"}\n' * 99 + "".join(actions))
-    run_command_line(["replay", str(path), *PLANTED])
-    printed = capsys.readouterr().out
+    printed = gcfuzz(MISMATCH, "replay", path, *PLANTED).out
     assert "40 actions, which only the file has\n" in printed
     assert printed.count("collect_minor") == 59
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", ["corpus", "my corpus"])
-def test_a_session_s_commands_reproduce_its_failures(
-    corpus: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_command_line([*SESSION, *PLANTED, "--corpus", corpus])
-    printed = capsys.readouterr().out
+def test_a_session_s_commands_reproduce_its_failures(corpus: str, gcfuzz: Gcfuzz) -> None:
+    printed = gcfuzz(MISMATCH, *SESSION, *PLANTED, "--corpus", corpus).out
     assert "FAILURE 1: sampling / samples / " in printed
     assert re.search(r"found +by the random engine, reduced from \d+", printed)
-    codes = [run_command_line(command) for command in replays_in(printed)]
-    assert set(codes) == {MISMATCH}
+    commands = replays_in(printed)
+    assert commands
+    for command in commands:
+        gcfuzz(MISMATCH, *command)
     found = printed.count("FAILURE ")
     assert f"\n{found} failure{'s' if found > 1 else ''} in " in printed
 
 
 @pytest.mark.slow
-def test_a_long_message_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:
-    run_command_line([*SESSION, "--target", "reference+forgotten-remembered-entry"])
-    printed = capsys.readouterr().out
+def test_a_long_message_stays_on_its_line(gcfuzz: Gcfuzz) -> None:
+    target = "reference+forgotten-remembered-entry"
+    printed = gcfuzz(MISMATCH, *SESSION, "--target", target).out
     assert "DanglingReferenceError" in printed
     report = printed[printed.index("FAILURE 1") : printed.index("  replay")]
     assert [line for line in report.splitlines()[1:] if not line.startswith("  ")] == []
@@ -162,11 +159,11 @@ def test_missing_probes_are_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_a_session_that_reaches_all_probes_prints_that(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_that_reaches_all_probes_prints_that(gcfuzz: Gcfuzz) -> None:
     target = "reference-jemalloc"
-    run_command_line(["run", "--actions", "20000", "--seed", "1", "--target", target])
+    plan = ["--actions", "20000", "--seed", "1", "--target", target]
     probes = probes_for(make_target(target).start({}))
-    assert f"all {len(probes)} probes reached" in capsys.readouterr().out
+    assert f"all {len(probes)} probes reached" in gcfuzz(CLEAN, "run", *plan).out
 
 
 # Files and terminals.
@@ -175,14 +172,7 @@ def test_a_session_that_reaches_all_probes_prints_that(capsys: pytest.CaptureFix
 @pytest.mark.slow
 def test_a_file_gets_no_escape_codes() -> None:
     command = [sys.executable, "-m", "fuzz", *SESSION, *PLANTED]
-    ran = subprocess.run(
-        command,
-        env=environment(),
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    ran = completed(command, env=environment(), check=False)
     assert ran.returncode == MISMATCH
     assert ESCAPE not in ran.stdout + ran.stderr
     assert "\r" not in ran.stdout

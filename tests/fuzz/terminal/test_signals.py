@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Gcfuzz
-from waiting import PATIENCE_SECONDS
+from waiting import PATIENCE_SECONDS, completed
 
 INCONCLUSIVE = 3
 WHILE_IMPORTING = """
@@ -34,14 +34,7 @@ def signalled(
 ) -> subprocess.CompletedProcess[str]:
     """Run the command, with a signal during its imports."""
     program = WHILE_IMPORTING.format(number=int(number), before=before)
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env=unmeasured,
-        check=False,
-        timeout=PATIENCE_SECONDS,
-    )
+    return completed([sys.executable, "-c", program], env=unmeasured, check=False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

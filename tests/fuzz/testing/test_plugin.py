@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-from waiting import LONG_SECONDS
+from waiting import LONG_SECONDS, completed
 
 import fuzz
 import gcfuzz
@@ -62,13 +62,11 @@ class Project:
         """Run a module of Python in it."""
         path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         packages = {"PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
-        return subprocess.run(
+        return completed(
             [sys.executable, "-m", *arguments],
             cwd=self.folder,
             env={**os.environ, **path, **packages},
             check=False,
-            capture_output=True,
-            text=True,
             timeout=LONG_SECONDS,
         )
 
@@ -201,13 +199,11 @@ def test_the_plugin_names_a_hiding_folder(options: list[str], code: int, hiding:
 
 def test_the_command_names_a_folder_that_hides_the_package(hiding: Project) -> None:
     command = "import gcfuzz; gcfuzz.main()"
-    ran = subprocess.run(
+    ran = completed(
         [sys.executable, "-c", command],
         cwd=hiding.folder,
         env={**os.environ, "PYTHONPATH": str(Path(gcfuzz.__file__).parent)},
         check=False,
-        capture_output=True,
-        text=True,
         timeout=LONG_SECONDS,
     )
     assert ran.returncode == gcfuzz.BAD_INPUT

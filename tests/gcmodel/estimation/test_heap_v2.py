@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from heap_v2_reading import Numbers, read
-from waiting import PATIENCE_SECONDS
+from waiting import PATIENCE_SECONDS, completed
 
 from gcmodel.estimation import heap_v2, jemalloc
 from gcmodel.estimation.heap_v2 import DumpedStack, made_up_addresses, write, write_with_names
@@ -99,13 +99,7 @@ def test_two_names_never_share_an_address(monkeypatch: pytest.MonkeyPatch) -> No
 
 def total_in_jeprof(figure: str, dump: Path, *program: str) -> int:
     """The total in bytes or objects that `jeprof --text` prints; the program if it needs one."""
-    ran = subprocess.run(
-        [str(JEPROF), "--text", "--show_bytes", f"--{figure}", *program, str(dump)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    ran = completed([str(JEPROF), "--text", "--show_bytes", f"--{figure}", *program, str(dump)])
     found = re.search(r"^Total: (\d+) ", ran.stdout, re.MULTILINE)
     assert found, ran.stdout
     return int(found[1])
@@ -177,13 +171,7 @@ def test_jeprof_finds_the_names_in_a_dump_that_carries_them(tmp_path: Path) -> N
         ("caller", "main"): DumpedStack(live=Totals(1, 2**20)),
     }
     dump.write_text(write_with_names(stacks, PERIOD))
-    ran = subprocess.run(
-        [str(JEPROF), "--text", str(dump)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-    )
+    ran = completed([str(JEPROF), "--text", str(dump)])
     rows = [line.split() for line in ran.stdout.splitlines()[1:]]
     assert [(row[5], float(row[0]), float(row[3])) for row in rows] == [
         ("leaf", 3.0, 3.0),

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 from recorded_programs import recorded_in
-from waiting import LONG_SECONDS, PATIENCE_SECONDS, wait_until
+from waiting import LONG_SECONDS, PATIENCE_SECONDS, completed, wait_until
 
 from gcmodel.collector.heap import Heap
 from gcmodel.profiling.firefox import write
@@ -110,14 +110,7 @@ class Viewer:
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [self._program, *arguments]
-        return subprocess.run(
-            command,
-            check=False,
-            capture_output=True,
-            text=True,
-            env=self._environment,
-            timeout=LONG_SECONDS,
-        )
+        return completed(command, check=False, env=self._environment, timeout=LONG_SECONDS)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 from recorded_programs import AFTER, AFTER_MOVED, BEFORE, MORE_BYTES
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 from gcmodel.profiling.pprof import write
 from gcmodel.profiling.profile import Frame, Profile
@@ -25,9 +24,7 @@ pytestmark = pytest.mark.skipif(GO is None, reason="needs go tool pprof: apt ins
 
 def pprof(path: Path, *options: str) -> str:
     command = [str(GO), "tool", "pprof", "-symbolize=none", "-unit=bytes", *options, str(path)]
-    return subprocess.run(
-        command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS
-    ).stdout
+    return completed(command).stdout
 
 
 def top(path: Path, *options: str) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ import attrs
 import pytest
 from heap_v2_reading import read
 from recorded_programs import AFTER, BEFORE, MORE_BYTES
-from waiting import PATIENCE_SECONDS
+from waiting import completed
 
 from gcmodel.profiling.firefox import processed
 from gcmodel.profiling.profile import Fate, Frame, Profile
@@ -76,9 +75,7 @@ def test_a_separator_in_a_name_does_not_make_a_frame(profile: Profile, tmp_path:
 def jeprof(path: Path, *options: str) -> tuple[int, dict[str, int]]:
     """The total that `jeprof --text` prints, and the figure of each name, with `--cum` its sum."""
     command = ["jeprof", "--text", *options, str(path)]
-    ran = subprocess.run(
-        command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS
-    )
+    ran = completed(command)
     total = re.search(r"^Total: (\d+)", ran.stdout, re.MULTILINE)
     assert total is not None, ran.stdout + ran.stderr
     row = r"^\s*(-?\d+)\s+\S+%\s+\S+%\s+(-?\d+)\s+\S+%\s+(.*?)\s*$"
