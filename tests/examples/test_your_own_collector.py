@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from scripts import shell_script
 from waiting import completed
 
 import fuzz
@@ -57,9 +58,7 @@ def reader(need: Callable[..., None], tmp_path: Path) -> Reader:
     # The command of this very installation, also where none is on the path.
     programs = tmp_path / "bin"
     programs.mkdir()
-    gcfuzz = programs / "gcfuzz"
-    gcfuzz.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fuzz "$@"\n')
-    gcfuzz.chmod(0o755)
+    shell_script(programs / "gcfuzz", f'exec "{sys.executable}" -m fuzz "$@"')
     environment = {
         **os.environ,
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from command_line import Gcfuzz
+from command_line import Complaint, Gcfuzz
 
 import fuzz
 from fuzz.drawing.situation import Choices, Situation
@@ -125,7 +125,7 @@ def last() -> Choices:
 
 
 @pytest.fixture
-def complaint(gcfuzz: Gcfuzz) -> Callable[..., str]:
+def complaint(gcfuzz: Gcfuzz) -> Complaint:
     """Run a command that is bad input; returns its one line on stderr."""
 
     def run(*arguments: str | Path) -> str:
@@ -135,6 +135,13 @@ def complaint(gcfuzz: Gcfuzz) -> Callable[..., str]:
         return printed
 
     return run
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, in which the test runs."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import Complaint
 from waiting import PATIENCE_SECONDS
 
 from fuzz.files import FILE_BYTES_MAX, check_writable, read_bytes, write_text
@@ -35,12 +35,8 @@ WRITERS = {
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_with_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("trace.jsonl").write_text(TRACE)
-
-
-Complaint = Callable[..., str]
+def _in_a_folder_with_a_trace(empty_folder: Path) -> None:
+    (empty_folder / "trace.jsonl").write_text(TRACE)
 
 
 def on(path: str, command: list[str]) -> list[str]:

@@ -328,10 +328,9 @@ NEEDLESS = {
 
 @pytest.mark.parametrize("begun", NEEDLESS)
 def test_what_is_begun_often_loads_nothing_that_it_does_not_need(
-    begun: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unmeasured: dict[str, str]
+    begun: str, empty_folder: Path, unmeasured: dict[str, str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("trace.jsonl").write_text('{"gcfuzz": 2, "target": "reference"}\n')
+    (empty_folder / "trace.jsonl").write_text('{"gcfuzz": 2, "target": "reference"}\n')
     statement, needless = NEEDLESS[begun]
     loaded = loaded_by(statement, unmeasured)
     assert "fuzz" in loaded

@@ -11,5 +11,7 @@ class Printed(NamedTuple):
     err: str
 
 
+Complaint = Callable[..., str]
+"""Runs a command that is bad input; returns its one line on stderr."""
 Gcfuzz = Callable[..., Printed]
 """Runs a command that must exit with the code of the first argument."""

@@ -407,10 +407,9 @@ def test_an_engine_runs_a_failure_first_that_another_engine_has_saved(tmp_path: 
     ],
 )
 def test_a_database_that_keeps_no_example_is_bad_input(
-    place: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, why: str, empty_folder: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "taken").touch()
+    (empty_folder / "taken").touch()
     message = re.escape(f"--database {place}: cannot keep examples: {why}; name a folder ")
     with pytest.raises(BadInputError, match=f"^{message}"):
         make_engine_of("stateful", make_target("reference"), "7", place.strip("'"))

@@ -107,9 +107,8 @@ def test_if_the_time_ends_while_a_flaky_failure_is_run_it_is_unclear() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+def _in_a_folder_of_modules(empty_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(empty_folder))
 
 
 def compare(before: float, after: float, seed: int, monkeypatch: pytest.MonkeyPatch) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date
 from multiprocessing import Process
 from pathlib import Path
 
 import attrs
 import pytest
-from command_line import Gcfuzz
+from command_line import Complaint, Gcfuzz
 from made_records import failure, record, written
 
 from fuzz.failure import Failure
@@ -246,7 +245,7 @@ def test_what_was_set_for_several_failures_is_printed_and_listed(
     ],
 )
 def test_a_wrong_triage_changes_nothing(
-    arguments: list[str], message: str, tmp_path: Path, complaint: Callable[..., str]
+    arguments: list[str], message: str, tmp_path: Path, complaint: Complaint
 ) -> None:
     path = kept(tmp_path / history.NAME, *LINES)
     before = path.read_bytes()
@@ -254,5 +253,5 @@ def test_a_wrong_triage_changes_nothing(
     assert path.read_bytes() == before
 
 
-def test_no_history_means_no_triage(tmp_path: Path, complaint: Callable[..., str]) -> None:
+def test_no_history_means_no_triage(tmp_path: Path, complaint: Complaint) -> None:
     assert "there is no such history" in complaint("triage", str(tmp_path))

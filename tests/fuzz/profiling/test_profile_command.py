@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from command_line import Gcfuzz
+from command_line import Complaint, Gcfuzz
 from firefox_check import check
 from night import rest_at_night
 from waiting import PATIENCE_SECONDS, killed_at_end, wait_until
@@ -44,7 +44,6 @@ def main(heap):
 ALLOCATED_BYTES = 2500 * 32
 HEADER = '{"gcfuzz": 2, "target": "reference"}\n'
 
-Complaint = Callable[..., str]
 Profiled = Callable[..., str]
 
 

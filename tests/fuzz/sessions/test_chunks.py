@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 import pytest
-from command_line import Gcfuzz
+from command_line import Complaint, Gcfuzz
 from hypothesis import given
 from hypothesis import strategies as st
 from made_records import timing
@@ -395,12 +395,7 @@ def test_two_ranges_share_the_numbers_in_both(one: range, other: range) -> None:
     ],
 )
 def test_a_session_that_is_impossible_is_bad_input(
-    arguments: str,
-    message: str,
-    complaint: Callable[..., str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: str, message: str, complaint: Complaint, empty_folder: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("something").touch()
+    (empty_folder / "something").touch()
     assert message in complaint(*shlex.split(arguments))

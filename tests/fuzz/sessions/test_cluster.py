@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 import attrs
 import pytest
+from scripts import shell_script
 from waiting import (
     LONG_SECONDS,
     PATIENCE_SECONDS,
@@ -196,9 +197,8 @@ def test_a_session_survives_a_restarted_scheduler(
 def test_a_worker_without_the_program_or_gcfuzz_gets_no_chunk(
     machines: Machines, tmp_path: Path
 ) -> None:
-    program = tmp_path / "a-program-of-one-machine"
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} -m fuzz.targets reference\n")
-    program.chmod(0o755)
+    serve = f"exec {sys.executable} -m fuzz.targets reference"
+    program = shell_script(tmp_path / "a-program-of-one-machine", serve)
     able = {"PATH": f"{tmp_path}:{machines.environment['PATH']}"}
     other = tmp_path / "another" / "fuzz" / "__init__.py"
     other.parent.mkdir(parents=True)
@@ -309,10 +309,8 @@ def test_a_process_without_messages_ends(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.slow
 def test_a_program_gets_the_environment_of_the_worker(plan: Plan, tmp_path: Path) -> None:
-    program, seen = tmp_path / "program", tmp_path / "seen"
-    serve = f"exec {sys.executable} -m fuzz.targets reference"
-    program.write_text(f"#!/bin/sh\necho $PYTHONPATH >> {seen}\n{serve}\n")
-    program.chmod(0o755)
+    seen, serve = tmp_path / "seen", f"exec {sys.executable} -m fuzz.targets reference"
+    program = shell_script(tmp_path / "program", f"echo $PYTHONPATH >> {seen}\n{serve}")
     plan = attrs.evolve(plan, target="process", options=TargetOptions((str(program),)), actions=1)
     run_task(plan.under_contract(), Search(plan.chunk(0)))
     assert set(seen.read_text().splitlines()) == {os.environ.get("PYTHONPATH", "")}

@@ -68,9 +68,8 @@ def test_each_hunt_is_counted() -> None:
 
 @pytest.mark.slow
 def test_the_figures_are_printed_as_json(gcfuzz: Gcfuzz) -> None:
-    [row] = json.loads(gcfuzz(CLEAN, "bugs", BUG, "--seeds", "2", "--workers", "1", "--json").out)[
-        "bugs"
-    ]
+    printed = gcfuzz(CLEAN, "bugs", BUG, "--seeds", "2", "--workers", "1", "--json").out
+    [row] = json.loads(printed)["bugs"]
     assert (row["id"], row["seen_in"]) == (BUG, KNOWN_BUGS[BUG].seen_in)
     assert (row["found"], row["oracle"]) == (True, "pointers")
     assert 0 < row["actions_median"] <= row["actions_worst"]

@@ -74,9 +74,8 @@ def test_a_replay_says_in_one_line_that_another_version_drew(
         found = Found("heap", "made up", "stateful", hypothesis=hypothesis)
         trace = Trace(Header(traces.VERSION, "reference", found=found), (CheckHeap(),))
         traces.write_to(trace, tmp_path / f"{number}.jsonl")
-    said = [
-        line for line in gcfuzz(CLEAN, "replay", tmp_path).out.splitlines() if "Hypothesis" in line
-    ]
+    printed = gcfuzz(CLEAN, "replay", tmp_path).out
+    said = [line for line in printed.splitlines() if "Hypothesis" in line]
     others = f"these traces were drawn with Hypothesis {OTHER} and 6.99.1, and this is {HERE}: "
     assert said == [f"{others}the same seeds draw others here"] * (OTHER in drawn_with)
 
@@ -91,11 +90,8 @@ def test_a_resumed_session_says_in_one_line_that_another_version_drew(
     (tmp_path / "sessions").mkdir()
     earlier = attrs.evolve(made(drawn_with), plan=plan.key, failures=())
     records.write(earlier, records.path_for(plan))
-    said = [
-        line
-        for line in gcfuzz(CLEAN, *RESUMED.split(), tmp_path).out.splitlines()
-        if "Hypothesis" in line
-    ]
+    printed = gcfuzz(CLEAN, *RESUMED.split(), tmp_path).out
+    said = [line for line in printed.splitlines() if "Hypothesis" in line]
     line = f"resumed: earlier chunks were drawn with Hypothesis {OTHER}, and this is {HERE}: "
     assert said == [f"{line}no one session draws both"] * (drawn_with == OTHER)
 

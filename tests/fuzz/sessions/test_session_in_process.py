@@ -17,6 +17,7 @@ from pathlib import Path
 import attrs
 import psutil
 import pytest
+from scripts import shell_script
 from waiting import PATIENCE_SECONDS
 
 from fuzz.failures.corpus import SavedFailure
@@ -354,9 +355,7 @@ def test_each_chunk_of_each_session_has_a_token_of_its_own(plan: Plan) -> None:
 def test_the_traces_before_a_program_was_hopeless_count(plan: Plan, tmp_path: Path) -> None:
     contract = to_line({"contract": unstructured(contract_of(make_target("reference")))})
     (tmp_path / "contract").write_text(f"{contract}\n")
-    program = tmp_path / "breaking"
-    program.write_text(f"#!/bin/sh\nread -r header\ncat {tmp_path}/contract\n")
-    program.chmod(0o755)
+    program = shell_script(tmp_path / "breaking", f"read -r header\ncat {tmp_path}/contract")
     options = TargetOptions((str(program),))
     finished = run(attrs.evolve(plan, target="process", options=options, actions=400))
     assert "has answered no action in 32 traces" in str(finished.problem)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from night import part_of
+from scripts import shell_script
 from target_helpers import Changed, carried_out, changed, first_failure
 
 from fuzz.oracles.counting.distances.go import Go
@@ -81,9 +82,7 @@ def test_a_compiler_that_fails_is_bad_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    compiler = tmp_path / "go"
-    compiler.write_text("#!/bin/sh\necho far too old >&2; exit 1\n")
-    compiler.chmod(0o755)
+    compiler = shell_script(tmp_path / "go", "echo far too old >&2; exit 1")
     with pytest.raises(BadInputError, match="fails: far too old"):
         made_program(compiler)
 

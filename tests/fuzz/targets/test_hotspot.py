@@ -17,18 +17,9 @@ from typing import Any
 
 import attrs
 import pytest
-from command_line import Gcfuzz
+from command_line import Complaint
 from night import fresh, part_of, rest_at_night
-from target_helpers import (
-    BAD_INPUT,
-    CLEAN,
-    ROOT,
-    Changed,
-    carried_out,
-    changed,
-    first_failure,
-    java_folder,
-)
+from target_helpers import CLEAN, ROOT, Changed, carried_out, changed, first_failure, java_folder
 from typing_extensions import override
 from waiting import PATIENCE_SECONDS, completed
 
@@ -137,12 +128,10 @@ def test_without_the_wheel_it_is_the_first_one_found(
     ("library", "what"), [("libjvm.so", "there is no such file"), ("text", "file too short")]
 )
 def test_a_file_that_is_not_a_library_is_bad_input(
-    library: str, what: str, tmp_path: Path, gcfuzz: Gcfuzz
+    library: str, what: str, tmp_path: Path, complaint: Complaint
 ) -> None:
     (tmp_path / "text").touch()
-    arguments = ["run", "--target", "hotspot", "--java", str(tmp_path / library)]
-    [line] = gcfuzz(BAD_INPUT, *arguments).err.splitlines()
-    assert what in line
+    assert what in complaint("run", "--target", "hotspot", "--java", tmp_path / library)
 
 
 # One trace.
@@ -529,16 +518,9 @@ def test_a_session_with_each_collector_has_no_failure(collector: str, target: Fu
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", rest_at_night(["1", "7"]))
 def test_a_long_session_has_no_failure(seed: str, tmp_path: Path) -> None:
-    arguments = [
-        "--java",
-        str(java_folder(ALLOCATED)),
-        "--target",
-        "hotspot",
-        "--corpus",
-        str(tmp_path),
-    ]
+    target = ["--target", "hotspot", "--java", str(java_folder(ALLOCATED))]
     plan = ["--actions", str(part_of(30_000)), "--seed", fresh(seed)]
-    assert run_command_line(["run", *arguments, *plan]) == CLEAN
+    assert run_command_line(["run", *target, *plan, "--corpus", str(tmp_path)]) == CLEAN
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Gcfuzz
+from scripts import shell_script
 from target_helpers import BAD_INPUT, ROOT, options_for
 from waiting import completed
 
@@ -114,10 +115,7 @@ def test_a_collector_without_sampling_promises_none(stock: Target) -> None:
 def fake_python(folder: Path, script: str = "printf 2.7") -> Path:
     """A program that only states its version."""
     folder.mkdir(parents=True, exist_ok=True)
-    python = folder / "python2.7"
-    python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-    python.chmod(0o755)
-    return python
+    return shell_script(folder / "python2.7", script)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import attrs
 import pytest
 from command_line import Gcfuzz
 from night import fresh, part_of
+from scripts import shell_script
 from target_helpers import MISMATCH, ROOT, Changed, first_failure, options_for
 from waiting import completed
 
@@ -313,11 +314,8 @@ def source(tmp_path: Path) -> Iterator[Path]:
 
 def python_that(folder: Path, script: str) -> Path:
     """A Python 2.7 that carries out this shell script when it translates."""
-    python = folder / "python2.7"
-    script = f'#!/bin/sh\nif [ "$1" = -c ]; then printf 2.7; exit; fi\n{script}\n'
-    python.write_text(script, encoding="utf-8")
-    python.chmod(0o755)
-    return python
+    version = 'if [ "$1" = -c ]; then printf 2.7; exit; fi'
+    return shell_script(folder / "python2.7", f"{version}\n{script}")
 
 
 def test_a_failed_translation_names_the_log_and_its_last_lines(
@@ -372,10 +370,8 @@ def test_a_missing_tool_is_one_line_of_bad_input(
 def test_the_launcher_starts_the_program_of_the_header(tmp_path: Path) -> None:
     programs = []
     for number in range(2):
-        program = tmp_path / str(number)
-        program.write_text(f'#!/bin/sh\nprintf "{number} %s" "$GCFUZZ_FIRST_LINE"; cat\n')
-        program.chmod(0o755)
-        programs.append(str(program))
+        script = f'printf "{number} %s" "$GCFUZZ_FIRST_LINE"; cat'
+        programs.append(str(shell_script(tmp_path / str(number), script)))
     text = '{"gcfuzz": 2, "config": {"shipped_constants": 1}}\nthe rest'
     command = [sys.executable, "-I", str(LAUNCH), *programs]
     done = completed(command, input=text)

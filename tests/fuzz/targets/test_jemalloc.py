@@ -17,8 +17,8 @@ from pathlib import Path
 
 import heap_v2_reading
 import pytest
-from command_line import Gcfuzz
-from target_helpers import BAD_INPUT, CLEAN
+from command_line import Complaint, Gcfuzz
+from target_helpers import CLEAN
 from waiting import PATIENCE_SECONDS, completed
 
 from fuzz.oracles.counting.distances.jemalloc import Jemalloc as Distances
@@ -114,12 +114,9 @@ def test_two_copies_of_a_library_are_named_and_do_not_differ(
     assert "contract" not in printed
 
 
-def test_a_missing_file_is_bad_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    printed = gcfuzz(BAD_INPUT, "run", "--target", "jemalloc", "--library", "no.so").err
-    assert f"{tmp_path / 'no.so'}: cannot open" in printed
+def test_a_missing_file_is_bad_input(empty_folder: Path, complaint: Complaint) -> None:
+    printed = complaint("run", "--target", "jemalloc", "--library", "no.so")
+    assert f"{empty_folder / 'no.so'}: cannot open" in printed
 
 
 WITHOUT_PROFILING = """
@@ -139,14 +136,14 @@ size_t xallocx(void *block, size_t size, size_t extra, int flags) { return size;
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="apt install gcc")
 def test_a_build_without_profiling_ends_a_run_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: Complaint
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     gcc = ["gcc", "-shared", "-fPIC", "-o", str(tmp_path / LIBRARY), "-xc", "-"]
     subprocess.run(gcc, input=WITHOUT_PROFILING, text=True, check=True, timeout=PATIENCE_SECONDS)
-    [line] = gcfuzz(BAD_INPUT, "run", "--target", "jemalloc").err.splitlines()
+    line = complaint("run", "--target", "jemalloc")
     assert "opt.prof" in line
-    assert line.endswith(HOW_TO_INSTALL)
+    assert line.endswith(f"{HOW_TO_INSTALL}\n")
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from random import Random
 from zlib import crc32
 
 import pytest
+from scripts import shell_script
 from target_helpers import Changed, carried_out, first_failure, installed
 from waiting import PATIENCE_SECONDS
 
@@ -65,10 +66,7 @@ def test_another_compiler_is_bad_input(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = tmp_path / "compiler"
     if version != "none":
-        path.write_text(
-            f'#!/bin/sh\n[ "$1" = -version ] && echo {version} && exit\necho no; exit 2\n'
-        )
-        path.chmod(0o755)
+        shell_script(path, f'[ "$1" = -version ] && echo {version} && exit\necho no; exit 2')
     with pytest.raises(BadInputError, match=problem):
         made_program(TargetOptions(paths={"ocaml": path}))
 

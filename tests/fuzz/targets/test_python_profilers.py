@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from scripts import shell_script
 from target_helpers import carried_out, installed
 from waiting import PATIENCE_SECONDS, completed
 
@@ -241,10 +242,7 @@ def test_no_file_is_left_behind() -> None:
 
 @pytest.fixture
 def without_packages(tmp_path: Path) -> Path:
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
-    python.chmod(0o755)
-    return python
+    return shell_script(tmp_path / "python", f'exec "{sys.executable}" -S "$@"')
 
 
 @pytest.mark.parametrize(

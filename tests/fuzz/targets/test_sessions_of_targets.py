@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Gcfuzz
+from command_line import Complaint
 from night import fresh, part_of
-from target_helpers import BAD_INPUT, CLEAN, ROOT, installed, options_for
+from target_helpers import CLEAN, ROOT, installed, options_for
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
@@ -125,26 +125,23 @@ MISSING: dict[str, tuple[dict[str, object], str]] = {
 
 @pytest.mark.parametrize("name", MISSING)
 def test_without_its_runtime_a_run_ends_with_what_to_install(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
+    name: str, empty_folder: Path, monkeypatch: pytest.MonkeyPatch, complaint: Complaint
 ) -> None:
     hidden, what = MISSING[name]
-    monkeypatch.chdir(tmp_path)
     for variable in ("JAVA_HOME", "DOTNET_ROOT", "NODE_PATH"):
         monkeypatch.setenv(variable, "")
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PATH", str(empty_folder))
     for place, value in hidden.items():
         monkeypatch.setattr(f"fuzz.targets.{place}", value)
-    [line] = gcfuzz(BAD_INPUT, "run", "--target", name).err.splitlines()
-    assert what in line
+    assert what in complaint("run", "--target", name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["jemalloc", "gperftools", "gperftools-as-documented"])
 def test_without_its_library_a_run_ends_with_what_to_install(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: Complaint
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     for library in ("libjemalloc.so.2", "libtcmalloc.so.4"):
         (tmp_path / library).touch()
-    [line] = gcfuzz(BAD_INPUT, "run", "--target", name).err.splitlines()
-    assert "file too short; apt install lib" in line
+    assert "file too short; apt install lib" in complaint("run", "--target", name)

@@ -6,16 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
+from scripts import shell_script
 
 from fuzz.problems import BadInputError
 from fuzz.targets.process.user_programs import compiled, kept_program, output_of
 
 
 def program(folder: Path, script: str) -> str:
-    path = folder / "program"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return str(path)
+    return str(shell_script(folder / "program", script))
 
 
 @pytest.mark.parametrize(

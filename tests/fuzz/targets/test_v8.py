@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import Gcfuzz
+from command_line import Complaint
 from night import fresh, part_of
-from target_helpers import BAD_INPUT, ROOT
+from scripts import shell_script
+from target_helpers import ROOT
 from waiting import completed
 
 from fuzz.drawing.probes import ProbeCounter
@@ -184,11 +185,9 @@ def test_another_generator_is_bad_input(node: str) -> None:
     ],
 )
 def test_an_unknown_v8_and_no_node_are_refused_in_one_line(
-    script: str, reason: str, tmp_path: Path, gcfuzz: Gcfuzz
+    script: str, reason: str, tmp_path: Path, complaint: Complaint
 ) -> None:
-    program = tmp_path / "node"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    [line] = gcfuzz(BAD_INPUT, "run", "--target", "v8", "--node", program).err.splitlines()
+    program = shell_script(tmp_path / "node", script)
+    line = complaint("run", "--target", "v8", "--node", program)
     assert f"{program}" in line
     assert reason in line

@@ -12,9 +12,8 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import Gcfuzz
+from command_line import Complaint
 from night import fresh, part_of
-from target_helpers import BAD_INPUT
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
@@ -88,9 +87,7 @@ def test_sessions_of_both_engines_find_nothing(version: str, suffix: str) -> Non
 @pytest.mark.night
 @pytest.mark.parametrize(("version", "reason"), REFUSED)
 def test_an_unknown_version_is_refused_in_one_line(
-    version: str, reason: str, gcfuzz: Gcfuzz
+    version: str, reason: str, complaint: Complaint
 ) -> None:
     option, program = program_of(version)
-    command = ["run", "--target", TARGETS[option], f"--{option}", str(program)]
-    [line] = gcfuzz(BAD_INPUT, *command).err.splitlines()
-    assert reason in line
+    assert reason in complaint("run", "--target", TARGETS[option], f"--{option}", program)

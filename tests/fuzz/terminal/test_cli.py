@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 import pytest
-from command_line import Gcfuzz
+from command_line import Complaint, Gcfuzz
 from waiting import PATIENCE_SECONDS
 
 import fuzz
@@ -36,8 +36,6 @@ FAILING = HEADER + ENABLE + '{"do": "allocate_node", "number": 0}\n'
 """It fails with BUG planted."""
 BAD_SIZES = (12, 0, -8, 2**64)
 
-Complaint = Callable[..., str]
-
 
 class FailsOnce(Sampling):
     """Enabling crashes, the first time in this process."""
@@ -51,9 +49,7 @@ class FailsOnce(Sampling):
         super().enable(period_bytes)
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import Complaint
 from comparing import write_changed
 
 from fuzz.failures.compare import Before
@@ -25,9 +25,7 @@ PLAN = ("--actions", "400", "--seed", "5", "--corpus", "traces")
 FAULTY_COUNTER = Path(__file__).parent / "faulty_counter.py"
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def compare(before: str, after: str, *options: str) -> int:
@@ -181,5 +179,5 @@ def test_one_defect_less_is_not_a_failure() -> None:
         ("--before old --after new --target process", "new: cannot be started"),
     ],
 )
-def test_a_mistake_gets_one_line(options: str, message: str, complaint: Callable[..., str]) -> None:
+def test_a_mistake_gets_one_line(options: str, message: str, complaint: Complaint) -> None:
     assert message in complaint("run", *options.split())

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 import pytest
+from command_line import Complaint
 from selenium.webdriver import Keys
 from waiting import wait_until
 
@@ -310,10 +311,9 @@ def test_the_page_loads_nothing() -> None:
 
 
 @pytest.fixture
-def explain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+def explain(empty_folder: Path) -> Callable[..., int]:
     """Explain a trace of one action."""
-    monkeypatch.chdir(tmp_path)
-    Path("trace.jsonl").write_text(HEADER + '{"do": "disable_sampling"}\n')
+    (empty_folder / "trace.jsonl").write_text(HEADER + '{"do": "disable_sampling"}\n')
     return lambda *options: run_command_line(["explain", "trace.jsonl", *options])
 
 
@@ -342,7 +342,7 @@ def test_a_page_on_standard_output_is_the_only_output(
 
 @pytest.mark.usefixtures("explain")
 @pytest.mark.parametrize("place", ["missing/page.html", ".", "trace.jsonl"])
-def test_an_unwritable_page_is_bad_input(place: str, complaint: Callable[..., str]) -> None:
+def test_an_unwritable_page_is_bad_input(place: str, complaint: Complaint) -> None:
     before = Path("trace.jsonl").read_text()
     assert place in complaint("explain", "trace.jsonl", "--html", place)
     assert Path("trace.jsonl").read_text() == before

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from fuzz.terminal.commands.cli import run_command_line
+from command_line import Gcfuzz
 
 ADAPTER = Path(__file__).with_name("saying_adapter.py")
 CLEAN, MISMATCH, BAD_INPUT, _, HARNESS_BUG = range(5)
@@ -24,20 +23,15 @@ SCRIPT = "def main(heap):\n    heap.allocate_node(1)\n    %s\n"
 Shown = Callable[..., str]
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 @pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
+def shown(gcfuzz: Gcfuzz) -> Shown:
     """Run a command with this exit code; returns its output, whose characters are all visible."""
 
     def run(code: int, *arguments: str) -> str:
-        ended = run_command_line([*arguments])
-        out, err = capsys.readouterr()
-        printed = out + err
-        assert ended == code, printed
+        printed = "".join(gcfuzz(code, *arguments))
         assert [line for line in printed.splitlines() if not line.isprintable()] == []
         return printed
 

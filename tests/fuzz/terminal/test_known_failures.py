@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Gcfuzz
+from command_line import Complaint, Gcfuzz
 
 from fuzz.failures.causes import cause_of
 from fuzz.nights import failure_history as history
@@ -58,6 +57,6 @@ def test_known_mutes_for_one_session(corpus: Path) -> None:
     assert run_command_line([*RUN, "--corpus", str(corpus)]) == 1
 
 
-def test_an_unknown_id_is_bad_input(tmp_path: Path, complaint: Callable[..., str]) -> None:
+def test_an_unknown_id_is_bad_input(tmp_path: Path, complaint: Complaint) -> None:
     said = complaint(*RUN, "--known", "ffff", "--corpus", str(tmp_path))
     assert f"--known ffff: {tmp_path / history.NAME} has no such failure" in said

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -14,8 +13,9 @@ from xml.etree import ElementTree as ET
 
 import attrs
 import pytest
-from command_line import Gcfuzz
+from command_line import Complaint, Gcfuzz
 from made_records import failure, piece, record, timing, written
+from scripts import shell_script
 
 from fuzz.failure import Failure
 from fuzz.failures.corpus import Origin, save_found, shipped_traces
@@ -305,10 +305,8 @@ def test_the_command_names_the_page_and_replays_on_the_given_target(
 def test_all_explanations_share_a_process(tmp_path: Path) -> None:
     mine = "from fuzz.targets import make_target\ndef make(): return make_target('reference')\n"
     (tmp_path / "mine.py").write_text(mine)
-    adapter, starts = tmp_path / "adapter", tmp_path / "starts"
-    serve = f"exec {sys.executable} -m fuzz.targets mine:make"
-    adapter.write_text(f"#!/bin/sh\ncd {tmp_path}\necho >> starts\n{serve}\n")
-    adapter.chmod(0o755)
+    starts, serve = tmp_path / "starts", f"exec {sys.executable} -m fuzz.targets mine:make"
+    adapter = shell_script(tmp_path / "adapter", f"cd {tmp_path}\necho >> starts\n{serve}")
     counts = set()
     for number in (1, 5):
         names = [f"{name}.jsonl" for name in range(number)]
@@ -398,14 +396,9 @@ def test_a_target_that_cannot_start_is_bad_input_if_nothing_else_was_replayed(
     ],
 )
 def test_bad_input_is_one_line(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    complaint: Callable[..., str],
+    arguments: list[str], message: str, empty_folder: Path, complaint: Complaint
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    written(tmp_path / "corpus", record())
+    written(empty_folder / "corpus", record())
     Path("empty").mkdir()
     Path("broken.json").write_text("{")
     Path("old.json").write_text(json.dumps(record(gcfuzz_session=0)))
@@ -414,7 +407,7 @@ def test_bad_input_is_one_line(
 
 
 def test_without_its_extra_the_command_names_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]
+    monkeypatch: pytest.MonkeyPatch, complaint: Complaint
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.delitem(sys.modules, "fuzz.terminal.night_page", raising=False)

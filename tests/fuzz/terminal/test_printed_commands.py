@@ -18,6 +18,7 @@ HEADER = f'{{"gcfuzz": 2, "target": "reference", "kills": ["{BUG}"]}}\n'
 ACTIONS = '{"do": "enable_sampling", "period_bytes": 8}\n{"do": "allocate_node", "number": 0}\n'
 
 
+@pytest.mark.usefixtures("empty_folder")
 @pytest.mark.parametrize(
     ("command", "codes"),
     [
@@ -29,13 +30,8 @@ ACTIONS = '{"do": "enable_sampling", "period_bytes": 8}\n{"do": "allocate_node",
     ],
 )
 def test_a_printed_command_runs_in_a_folder_that_begins_with_a_dash(
-    command: str,
-    codes: tuple[int, int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    gcfuzz: Gcfuzz,
+    command: str, codes: tuple[int, int], gcfuzz: Gcfuzz
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     FOLDER.mkdir()
     (FOLDER / "trace.jsonl").write_text(HEADER + ACTIONS)
     (FOLDER / failure_history.NAME).touch()

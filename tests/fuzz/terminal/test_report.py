@@ -55,9 +55,8 @@ OF_REFERENCE = probes_for(make_target("reference").start({}))
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_with_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("failing.jsonl").write_text(TRACE)
+def _in_a_folder_with_a_trace(empty_folder: Path) -> None:
+    (empty_folder / "failing.jsonl").write_text(TRACE)
 
 
 def environment() -> dict[str, str]:
