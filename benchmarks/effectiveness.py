@@ -29,7 +29,7 @@ from rich.table import Table
 
 import fuzz.engines.random as random_engine
 from fuzz.drawing import draw as drawing
-from fuzz.drawing import rules, scenario_mutator, sizes
+from fuzz.drawing import members_drawn, rules, scenario_mutator, sizes
 from fuzz.drawing.rules import RULES
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
 from fuzz.drawing.situation import Choices, Situation
@@ -126,7 +126,10 @@ IDEAS: dict[str, tuple[Switch, ...]] = {
     # Short sequences of actions that only matter together.
     "scenarios": ((drawing, "draw_from_scenario", lambda situation, source: None),),
     # Sizes that just fit into the nursery or just reach the sample point, and one more.
-    "sizes at edges": ((sizes, "_edge_bytes", uniform_bytes),),
+    "sizes at edges": (
+        (sizes, "edge_bytes", uniform_bytes),
+        (members_drawn, "edge_bytes", uniform_bytes),
+    ),
     # The bytes left in the nursery, a few nurseries, and short periods.
     "periods at edges": (
         (rules, "period", uniform_period),

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from effectiveness import STRATEGIES
 from target_helpers import installed
 from waiting import LONG_SECONDS, completed
 
@@ -76,6 +77,13 @@ def test_target_shares_has_a_row_for_each_target() -> None:
     short = ("--target", "jemalloc", "--actions", "300")
     printed = printed_by(str(BENCHMARKS / "target_shares.py"), *short)
     assert "│ jemalloc " in printed
+
+
+def test_effectiveness_switches_off_what_exists() -> None:
+    """A name that moved would end the benchmark, which only the night runs."""
+    off = [switch for strategy in STRATEGIES.values() for switch in strategy.switched_off]
+    assert off
+    assert [name for place, name, _ in off if not hasattr(place, name)] == []
 
 
 @pytest.mark.night
