@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -354,7 +355,11 @@ def same_rank(_: SavedFailure) -> int:
 
 
 def is_inside(path: Path) -> bool:
-    """Whether a trace's path in a record is one in the record's corpus."""
+    """Whether a trace's path in a record is one that a file of the record's corpus can have."""
+    try:
+        os.fsencode(path)  # JSON may have half of a surrogate pair.
+    except UnicodeEncodeError:
+        return False
     return not path.is_absolute() and ".." not in path.parts and "\0" not in str(path)
 
 

@@ -209,7 +209,9 @@ def test_a_record_counts_as_part_of_the_one_that_continues_it() -> None:
 # Places.
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../a.jsonl", "beyond/../../a.jsonl", "a\0b"])
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../a.jsonl", "beyond/../../a.jsonl", "a\0b", "a\ud800b"]
+)
 def test_a_record_whose_trace_is_outside_its_corpus_is_bad_input(path: str, tmp_path: Path) -> None:
     folder = written(tmp_path, record(failure(path=path)))
     with pytest.raises(BadInputError, match="is not in the corpus"):
