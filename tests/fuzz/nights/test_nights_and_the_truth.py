@@ -52,8 +52,8 @@ from fuzz.terminal.night_page import write_night
 HISTORIES, HISTORIES_AT_NIGHT, PARTS_AT_NIGHT = 200, 10_000, 10
 STEPS, STEPS_AT_NIGHT = 6, 25
 UNCLEAR_MAX = 0.02
-"""Of the statements of one part. In one of 20 parts of 500 histories chance alone left 2.1 % without a
-run, so a part has 1,000."""
+"""Of the statements of one part. In one of 20 parts of 500 histories, chance alone left 2.1 %
+without a run, so a part has 1,000."""
 RUNS = 5
 START = datetime(2020, 1, 1, 4, tzinfo=UTC)
 HEADER = Header(traces.VERSION, "reference")
