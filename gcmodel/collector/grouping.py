@@ -39,6 +39,13 @@ class GroupAllocation(Allocation):
         self._sizes = ()
         return address
 
+    def _collect(self, collections: int) -> int:
+        """Make room. What a callback allocates meanwhile is not of the group."""
+        sizes, self._sizes = self._sizes, ()
+        collections = super()._collect(collections)
+        self._sizes = sizes
+        return collections
+
     def record(self, address: int, size_bytes: int, passed: Sequence[int]) -> None:
         """Record the samples of each member, or of a single object."""
         end = address + size_bytes

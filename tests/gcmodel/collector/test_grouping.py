@@ -71,3 +71,18 @@ def test_a_sample_before_a_collection_names_the_same_member(heap: GroupingHeap) 
     heap.collect_minor()
     _, reports = heap.events.take()
     assert entries(reports) == [Kind.ARRAY << TYPE_SHIFT | SURVIVED]
+
+
+def test_the_samples_of_a_callback_are_of_its_string(heap: GroupingHeap) -> None:
+    """Byte 40 of the string is sampled, and then byte 32 of the group, which is behind it."""
+    for _ in range(3):
+        heap.allocate_node(0)
+    heap.set_callback(23)  # 48 bytes
+    heap.enable_sampling(40)
+    heap.allocate_group([NODE, ARRAY])
+    heap.collect_minor()
+    _, reports = heap.events.take()
+    assert sorted(entries(reports)) == [
+        Kind.ARRAY << TYPE_SHIFT | SURVIVED,
+        Kind.STRING << TYPE_SHIFT,
+    ]
