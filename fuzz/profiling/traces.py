@@ -63,7 +63,7 @@ class TraceSource:
     def cost(self) -> Cost:
         bytes_by_size: Counter[int] = Counter()
         collections = 0
-        for step in self._steps(Heap):
+        for step in self._steps(self._target().make_heap):
             size_bytes = step.observation.size or 0
             bytes_by_size[size_bytes] += size_bytes
             collections += step.observation.minors
@@ -91,7 +91,9 @@ class TraceSource:
             writer, lambda: table.number(root, Frame(rule, "", 0, 0)), listener
         )
         # The second runs of some oracles are not recorded.
-        makers: Iterator[MakeHeap] = chain([partial(followed_heap, recorder)], repeat(Heap))
+        own = self._target().make_heap
+        followed = partial(followed_heap, recorder, make=own)
+        makers: Iterator[MakeHeap] = chain([followed], repeat(own))
 
         def make_heap(configuration: Configuration, parts: Parts) -> Heap:
             return next(makers)(configuration, parts)

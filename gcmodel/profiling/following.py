@@ -20,11 +20,14 @@ from gcmodel.sampling.sample_point import Sampling
 
 
 def followed_heap(
-    recorder: Recorder, configuration: Configuration, parts: Parts | None = None
+    recorder: Recorder,
+    configuration: Configuration,
+    parts: Parts | None = None,
+    make: Callable[..., Heap] = Heap,
 ) -> Heap:
-    """A heap whose sampled objects are followed."""
+    """A heap whose sampled objects are followed. `make` is its class."""
     parts = attrs.evolve(parts or Parts(), sampling=FollowedSampling)
-    return Heap(configuration, parts, recorder)
+    return make(configuration, parts, recorder)
 
 
 class FollowedSampling(Sampling):

@@ -134,8 +134,8 @@ class ReferenceTarget(FullTarget):
     PARTS = Parts()
     settings: tuple[Setting, ...] = SETTINGS
     carry_out = CARRY_OUT
-    make_heap: Callable[[Configuration, Parts], Heap] = Heap
-    """Creates the heap of each trace."""
+    make_heap: Callable[..., Heap] = Heap
+    """Creates the heap of each trace, of its configuration and parts; a profile adds a recorder."""
 
     def __init__(self, name: str, parts: Parts, without: Collection[str] = ()) -> None:
         self.name = name

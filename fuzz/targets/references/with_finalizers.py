@@ -13,7 +13,6 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, KindLayout
 from fuzz.protocol.finalizers import Finalizers
 from fuzz.targets.references.collector import CARRY_OUT, KINDS, OBSERVES, ReferenceTarget
-from gcmodel import Configuration, Parts
 from gcmodel.collector.finalizing import FinalizingHeap, FinalizingParts
 
 PROMISE = Finalizers(
@@ -45,11 +44,7 @@ class FinalizersTarget(ReferenceTarget):
 
     PARTS = FinalizingParts()
     carry_out = ALL
-
-    @staticmethod
-    def make_heap(configuration: Configuration, parts: Parts) -> FinalizingHeap:
-        assert isinstance(parts, FinalizingParts)
-        return FinalizingHeap(configuration, parts)
+    make_heap = FinalizingHeap
 
     @override
     def contract_of(self, chosen: Mapping[str, int]) -> Contract:

@@ -118,6 +118,30 @@ def test_a_trace_is_profiled_by_its_actions(profiled: Profiled) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("target", "action", "sites"),
+    [
+        (
+            "groups",
+            {"do": "allocate_group", "members": [{"kind": "node"}, {"kind": "array", "length": 1}]},
+            {"allocate_group;node [survived]": 24, "allocate_group;array [survived]": 24},
+        ),
+        (
+            "finalizers",
+            {"do": "allocate_node", "number": 1, "destructor": 3},
+            {"allocate_node;node [survived]": 24},
+        ),
+    ],
+)
+def test_a_trace_is_profiled_on_the_heap_of_its_target(
+    target: str, action: dict[str, object], sites: dict[str, int], profiled: Profiled
+) -> None:
+    header = HEADER.replace('"reference"', f'"reference-{target}"')
+    write_trace(enable(8), action, COLLECT, header=header)
+    profiled("trace.jsonl", "-o", "out.collapsed")
+    assert collapsed() == {f"trace.jsonl;{site}": size for site, size in sites.items()}
+
+
 def test_an_object_of_a_trace_is_followed_until_it_is_freed(profiled: Profiled) -> None:
     free = {"do": "free", "root": 0}
     write_trace(enable(8), string(30), string(31), COLLECT_ALL, free, COLLECT_ALL, COLLECT)
