@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fuzz.drawing.situation import ROOTS_MAX, Choices, Situation
-from fuzz.drawing.sizes import edge_bytes
+from fuzz.drawing.sizes import LENGTHS_MAX, edge_bytes
+from fuzz.mutator.legality import length_max
 from fuzz.protocol.actions import AllocateGroup, Member, group_bytes
 
 LENGTHS, NUMBERS = 4, 100
@@ -17,10 +18,12 @@ def allocate_group(situation: Situation, choices: Choices) -> AllocateGroup:
     assert groups is not None
     members: list[Member] = []
     left_bytes = groups.bytes_max
-    for _ in range(choices.between(2, groups.members_max)):
+    for _ in range(choices.between(min(2, groups.members_max), groups.members_max)):
         kind = choices.pick(groups.kinds)
-        of_number = choices.below(NUMBERS) if kind == "node" else 0
-        member = Member(kind, of_number, 0 if kind == "node" else choices.below(LENGTHS))
+        if kind == "node":
+            member = Member(kind, choices.below(NUMBERS))
+        else:
+            member = Member(kind, length=min(choices.below(LENGTHS), length_max(kind, contract)))
         size_bytes = layout.cost(kind, member.length, nonmovable=False)[0]
         has_slot = len(situation.roots) + len(members) < ROOTS_MAX
         if members and (size_bytes > left_bytes or not has_slot):
@@ -36,8 +39,11 @@ def allocate_group(situation: Situation, choices: Choices) -> AllocateGroup:
 def _longer(members: list[Member], wanted_bytes: int, situation: Situation) -> Member:
     """The last member, as long as it takes for all to have that size."""
     last, layout = members[-1], situation.contract.layout
-    item_bytes = layout.kinds[last.kind].item_bytes
+    # What is no whole word more does not fit, since each member is rounded up.
+    wanted_bytes -= wanted_bytes % layout.word_bytes
     missing_bytes = wanted_bytes - group_bytes(AllocateGroup(tuple(members)), layout)
     if last.kind == "node" or missing_bytes <= 0:
         return last
-    return Member(last.kind, length=last.length + missing_bytes // item_bytes)
+    longest = min(LENGTHS_MAX[last.kind], length_max(last.kind, situation.contract))
+    more = missing_bytes // layout.kinds[last.kind].item_bytes
+    return Member(last.kind, length=min(last.length + more, longest))

@@ -7,7 +7,7 @@ declares what each field may be; this module has what that means under a contrac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from fuzz.mutator.objects import ShadowObject
@@ -67,6 +67,11 @@ def while_legal(contract: Contract, actions: Iterable[Action]) -> Iterator[Actio
 # What each field may be. Null is legal in a field that may be null.
 
 
+def _a(*kinds: str) -> str:
+    """The kinds with an article."""
+    return f"{'an' if kinds[0].startswith('a') else 'a'} {' or '.join(kinds)}"
+
+
 def _why_slot(name: str, bound: SlotOf, action: Action, contract: Contract, shadow: Shadow) -> Why:
     root, roots, kinds = getattr(action, name), shadow.roots, bound.kinds
     if root is None:
@@ -74,8 +79,7 @@ def _why_slot(name: str, bound: SlotOf, action: Action, contract: Contract, shad
     if not 0 <= root < len(roots):
         return f"{name} is {root}; there are {len(roots)} roots, from 0 up"
     if kinds and roots[root].kind not in kinds:
-        article = "an" if kinds[0].startswith("a") else "a"
-        return f"{name} {root} is a {roots[root].kind}; it must be {article} {' or '.join(kinds)}"
+        return f"{name} {root} is {_a(roots[root].kind)}; it must be {_a(*kinds)}"
     return None
 
 
@@ -236,6 +240,19 @@ def _why_not_resurrected(action: actions.Resurrect, contract: Contract, shadow: 
     return f"no object is kept whose finalizer has the number {action.number}"
 
 
+def _why_no_member(place: int, member: actions.Member, kinds: Sequence[str]) -> Why:
+    if member.kind not in kinds:
+        return f"member {place} is {_a(member.kind)}; it must be {_a(*kinds)}"
+    unused = "length" if member.kind == "node" else "number"
+    if getattr(member, unused):
+        return f"member {place} is {_a(member.kind)}, and has no {unused}"
+    if member.length < 0:
+        return f"the length of member {place} is {member.length}; it must be at least 0"
+    if member.number not in actions.NUMBERS:
+        return f"the number of member {place} is {member.number}; it must be {actions.NUMBERS}"
+    return None
+
+
 def _why_not_grouped(action: actions.AllocateGroup, contract: Contract, shadow: Shadow) -> Why:
     groups, members = contract.groups, action.members
     if groups is None:
@@ -243,11 +260,8 @@ def _why_not_grouped(action: actions.AllocateGroup, contract: Contract, shadow: 
     if len(members) not in (legal := Range(1, groups.members_max)):
         return f"the group has {len(members)} members; it must have {legal}"
     for place, member in enumerate(members):
-        if member.kind not in groups.kinds:
-            return f"member {place} is a {member.kind}; it must be a {' or '.join(groups.kinds)}"
-        unused = "length" if member.kind == "node" else "number"
-        if getattr(member, unused):
-            return f"member {place} is a {member.kind}, and has no {unused}"
+        if why := _why_no_member(place, member, groups.kinds):
+            return why
     size_bytes = actions.group_bytes(action, contract.layout)
     if size_bytes > groups.bytes_max:
         return f"the group takes {size_bytes} bytes; it must be at most {groups.bytes_max}"

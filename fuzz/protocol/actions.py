@@ -69,13 +69,14 @@ class PeriodBytes:
 Bound: TypeAlias = SlotOf | ItemOf | LengthOf | BlockBytes | PrebuiltIndex | PeriodBytes | Range
 PRESSURES = Range(1, 2**40)
 SHARES = Range(1, 2**20)
+NUMBERS = Range(-(2**63), 2**63 - 1)
 FIRST_NUMBERS = REGISTRATIONS = Range(0, 2**31 - 1)
 Slot = Annotated[int, SlotOf()]
 Block = Annotated[int, SlotOf(("block",))]
 Array = Annotated[int, SlotOf(("array",))]
 WithReferences = Annotated[int, SlotOf(("node", "array"))]
 Node = Annotated[int, SlotOf(("node",))]
-Number = Annotated[int, Range(-(2**63), 2**63 - 1)]
+Number = Annotated[int, NUMBERS]
 Registration = Annotated[int, REGISTRATIONS]
 Period = Annotated[int, PeriodBytes()]
 StringLength = Annotated[int, LengthOf("string")]
@@ -177,6 +178,10 @@ class Member:
     kind: groups.MemberKind
     number: Number = 0
     length: Count = 0
+
+    def __str__(self) -> str:
+        fields = (("number", self.number), ("length", self.length))
+        return " ".join([self.kind, *(f"{name}={value}" for name, value in fields if value)])
 
 
 @attrs.frozen

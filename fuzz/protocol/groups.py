@@ -13,11 +13,13 @@ from typing import Annotated, Literal
 
 import attrs
 
-from fuzz.protocol.counting.limits import Limits, Positive
+from fuzz.protocol.counting.limits import Limits
 from fuzz.protocol.counting.way import StatedContract
 
 MEMBERS = Limits(1, 64)
 """How many members a group may have."""
+BYTES = Limits(1, 2**20)
+"""What all members may take. The shadow heap has each item of an array."""
 MemberKind = Literal["node", "string", "array"]
 """The kinds of objects that a group may have: those without references to others."""
 
@@ -26,7 +28,7 @@ MemberKind = Literal["node", "string", "array"]
 class Groups:
     """How large a group may be, how it counts, and which of its objects a sample names."""
 
-    bytes_max: Positive
+    bytes_max: Annotated[int, BYTES]
     """What all members may take, each rounded up to words."""
     members_max: Annotated[int, MEMBERS] = 2
     kinds: tuple[MemberKind, ...] = ("node",)
@@ -46,9 +48,10 @@ class Groups:
             yield "groups.kinds is empty"
         for kind in self.kinds:
             if kind not in layout.kinds:
-                yield f"groups.kinds has a {kind}, but layout has no kind {kind!r}"
+                yield f"groups.kinds lists {kind}, but layout has no kind {kind!r}"
             elif (least_bytes := layout.cost(kind, 0, nonmovable=False)[0]) > self.bytes_max:
-                yield f"groups.bytes_max is {self.bytes_max}, but a {kind} takes {least_bytes}"
+                most = f"groups.bytes_max is {self.bytes_max}"
+                yield f"{most}, but the least {kind} takes {least_bytes}"
         if self.bytes_max >= layout.large_object_bytes:
             yield (
                 f"groups.bytes_max is {self.bytes_max}; it must be below large_object_bytes, "

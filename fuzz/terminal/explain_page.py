@@ -138,7 +138,7 @@ class _Changes:
             self._refs[obj] = [*obj.refs]
 
     def _changed_roots(self, roots: Sequence[ShadowObject]) -> tuple[int, int, tuple[str, ...]]:
-        """An action removes one slot, or appends one."""
+        """An action removes one slot, or appends some."""
         pairs = enumerate(zip(self._roots, roots, strict=False))
         start = next(
             (slot for slot, (old, new) in pairs if new is not old),

@@ -38,8 +38,14 @@ def describe_action(action: Action) -> str:
         elif value is True:
             words.append(field.name)
         elif value != field.default:
-            words.append(f"{field.name}={'null' if value is None else value}")
+            words.append(f"{field.name}={_described(value)}")
     return " ".join(words)
+
+
+def _described(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return "null" if value is None else str(value)
 
 
 def describe_configuration(configuration: dict[str, int]) -> str:

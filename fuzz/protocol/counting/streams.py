@@ -52,5 +52,7 @@ class Streams(Way):
             if kind not in kinds:
                 like = did_you_mean(kind, kinds)
                 yield f"counting.postponed lists {kind!r}, which is unknown{like}"
+            if contract.groups is not None and kind in contract.groups.kinds:
+                yield f"groups.kinds lists {kind}, which is postponed: compiled code makes none"
         if contract.threads > 1:
             yield "counting by streams needs one number in seeds, for one thread"

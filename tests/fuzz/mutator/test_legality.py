@@ -218,7 +218,7 @@ A_FINALIZER = do.RegisterFinalizer(NODE, 7)
         ((A_FINALIZER,), do.AllocateNode(0, destructor=7), "there was a finalizer with the numb"),
         ((do.AllocateNode(0, destructor=7),), A_FINALIZER, "there was a finalizer with the number"),
         ((), do.AllocateNode(0, True, 7), "the node cannot have a destructor"),
-        ((), do.RegisterFinalizer(ARRAY, 0), "root 2 is a array; it must be a node"),
+        ((), do.RegisterFinalizer(ARRAY, 0), "root 2 is an array; it must be a node"),
         ((do.LoadPrebuilt(0),), do.RegisterFinalizer(5, 0), "a prebuilt object cannot have a"),
         ((A_FINALIZER,), do.Resurrect(7), "no object is kept whose finalizer has the number 7"),
         ((do.AllocateEphemeron(NODE, ARRAY),), do.ReadEphemeron(5), None),

@@ -37,8 +37,10 @@ def test_a_group_within_the_limits_is_legal(
         ((NODE, NODE), "the group takes 64 bytes; it must be at most 56"),
         ((NODE, STRING), "member 1 is a string; it must be a node or array"),
         ((Member("node", 7, 1),), "member 0 is a node, and has no length"),
-        ((Member("array", 1, 1),), "member 0 is a array, and has no number"),
+        ((Member("array", 1, 1),), "member 0 is an array, and has no number"),
         ((Member("array", length=2**60),), "it must be at most 56"),
+        ((NODE, Member("array", length=-3)), "the length of member 1 is -3; it must be at least 0"),
+        ((Member("node", 2**63),), "the number of member 0 is 9223372036854775808; it must be"),
     ],
     ids=str,
 )

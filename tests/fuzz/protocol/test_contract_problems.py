@@ -25,6 +25,7 @@ from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import Buffers, Contexts, LazySeeds, NetBytes, ProfileRate, Streams
 from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
+from fuzz.protocol.groups import Groups
 from fuzz.protocol.lines import contract_from_data, unstructured
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target, contract_of
@@ -239,6 +240,18 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         AT_ONCE,
         {"kinds": {"node": KindLayout(1, 32)}, "prebuilt": ()},
         "actions lists run_at_once, but layout has no kind 'string'",
+    ),
+    # Groups.
+    (PLAIN, {"groups": Groups(0)}, "groups.bytes_max is 0; it must be from 1 to"),
+    (PLAIN, {"groups": Groups(8, 65)}, "groups.members_max is 65; it must be from 1 to 64"),
+    (PLAIN, {"groups": Groups(64, kinds=())}, "groups.kinds is empty"),
+    (PLAIN, {"groups": Groups(8, kinds=("array",))}, "groups.bytes_max is 8, but the least arr"),
+    (PLAIN, {"groups": Groups(64)}, "groups.bytes_max is 64; it must be below large_"),
+    (PLAIN, {"actions": ("allocate_group",)}, "allocate_group in actions needs groups"),
+    (
+        STREAMS,
+        {"groups": Groups(32, kinds=("string",))},
+        "groups.kinds lists string, which is postponed: compiled code makes none",
     ),
     # Settings.
     (PLAIN, {"settings": (CARDS,) * 2}, "settings has two of one name"),

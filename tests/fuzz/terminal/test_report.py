@@ -233,6 +233,10 @@ def test_a_terminal_shows_a_live_line_of_eighty_columns(tmp_path: Path) -> None:
             do.AllocateNode(0, nonmovable=True, thread=1),
             "allocate_node by thread 1 number=0 nonmovable",
         ),
+        (
+            do.AllocateGroup((do.Member("node"), do.Member("array", length=4)), thread=1),
+            "allocate_group by thread 1 members=[node, array length=4]",
+        ),
     ],
     ids=str,
 )
