@@ -115,7 +115,7 @@ def tail_of(named: Sequence[Named], length: int) -> list[Named]:
     needed = set(range(len(named) - length, len(named)))
     for number in range(len(named) - 1, -1, -1):
         if number in needed:
-            needed.update(number for number, _ in named[number].slots.values())
+            needed.update(appended_by for appended_by, _ in named[number].slots.values())
     switches = [each for each in named[:-length] if each.action.sampling not in (None, "stops")]
     needed.update(each.appends for each in switches[-1:])
     return [each for each in named if each.appends in needed]

@@ -23,7 +23,7 @@ from fuzz.run import RIGHT_GRAPH, Run
 
 PASSES_MAX = 8
 """An oracle raises one mismatch for an action, so a second wrong field needs a second pass."""
-LISTS = ("offsets", "weights", "tlab")
+LISTS = ("samples_by_member", "offsets", "weights", "tlab")
 NUMBERS = (
     *("samples", "size", "outside", "value", "alive", "identity", "at"),
     *("free", "limit", "top", "sample_point"),

@@ -24,7 +24,7 @@ from fuzz.oracles.oracle import Oracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_state import SamplingState
 from fuzz.oracles.stands_for import STANDS_FOR, CountedBlock, dumped, one_over_chance
-from fuzz.protocol.actions import Action, ReadProfile, Realloc, SetPeriod
+from fuzz.protocol.actions import Action, AllocateGroup, ReadProfile, Realloc, SetPeriod
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 
@@ -46,7 +46,7 @@ class EstimateOracle(Oracle):
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
-        self._rule = contract.sampling
+        self._rule, self._counts_members = contract.sampling, contract.counts_members
         # The objects and bytes that the sample of a block stands for.
         self._stands_for: dict[ShadowObject, tuple[float, float]] = {}
         # The same for all sampled blocks since the samples were dropped.
@@ -148,15 +148,18 @@ class EstimateOracle(Oracle):
         beside_callback = observation.minors and self._shadow.callback_bytes
         if period_bytes is None or beside_callback or not self._is_of_one_period:
             return
+        samples, sizes = observation.samples, self._sizes(action, size_bytes)
         if period_bytes == 0:
-            if not observation.samples:
-                raise self.mismatch("samples", 1, 0, "each allocation is, where the period is 0")
+            if samples < len(sizes):
+                why = "each allocation is, where the period is 0"
+                raise self.mismatch("samples", len(sizes), samples, why)
             return
-        samples, expected = observation.samples, size_bytes / period_bytes
+        expected = size_bytes / period_bytes
         missed, expected_missed = 0, 0.0
         if self._rule.samples_per_allocation == "one":
-            missed, expected_missed = int(not samples), (1 - 1 / period_bytes) ** size_bytes
-            expected = 1 - expected_missed
+            missed = max(len(sizes) - samples, 0)
+            expected_missed = sum((1 - 1 / period_bytes) ** each for each in sizes)
+            expected = len(sizes) - expected_missed
         for like in (obj.kind, f"{obj.kind} of {size_bytes} bytes"):
             self._samples[like] += samples
             self._expected[like] += expected
@@ -167,6 +170,12 @@ class EstimateOracle(Oracle):
             if improbability(taken, wanted) + of_missed > IMPROBABLE:
                 why = f"of every {like}; for their bytes {wanted:.3g} are expected"
                 raise self.mismatch("samples", round(wanted), taken, why)
+
+    def _sizes(self, action: Action, size_bytes: int) -> list[int]:
+        """The bytes of each allocation: one, or those of members that count by themselves."""
+        if not (self._counts_members and isinstance(action, AllocateGroup)):
+            return [size_bytes]
+        return [member.size_bytes for member in self._shadow.members(action)]
 
 
 def _sums(pairs: Iterable[tuple[float, float]]) -> tuple[float, float]:

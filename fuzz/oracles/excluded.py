@@ -19,7 +19,7 @@ FOLLOWED = ("error", "minors", "seed", "ended", "buffer", "finalized", "exhauste
 _POINTERS = ("free", "limit", "top", "sample_point")
 _TOGETHER: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_POINTERS, _POINTERS),
-    "samples": ("samples", "offsets", "weights", "profile"),
+    "samples": ("samples", "samples_by_member", "offsets", "weights", "profile"),
 }
 """Fields that are excluded together, since they are predicted from each other."""
 _PART_OF = {

@@ -47,13 +47,23 @@ class MembersOracle(Oracle):
             raise self.mismatch("samples_by_member", f"{len(members)} numbers", got, why)
         expected = sampling.samples_by_member
         if expected is None:
-            if not self._shadow.callback_bytes and sum(got) != observation.samples:
-                why = "the samples of the members"
-                raise self.mismatch("samples_by_member", observation.samples, sum(got), why)
+            self._check_unstated(got, observation)
         elif got != [*expected]:
             sizes = ", ".join(str(member.size_bytes) for member in members)
             why = f"each sample names the {self._named()}; the members take {sizes} bytes"
             raise self.mismatch("samples_by_member", [*expected], got, why)
+
+    def _check_unstated(self, got: list[int], observation: Observation) -> None:
+        """Check numbers that no rule states. Others may be samples of a callback."""
+        samples, total = observation.samples, sum(got)
+        if min(got) < 0:
+            raise self.mismatch("samples_by_member", "at least 0 each", got, "they are numbers")
+        if self._sampled == "first" and any(got[1:]):
+            why = f"each sample names the {self._named()}"
+            raise self.mismatch("samples_by_member", [total, *[0] * len(got[1:])], got, why)
+        has_others = observation.minors and self._shadow.callback_bytes
+        if total > samples or (total < samples and not has_others):
+            raise self.mismatch("samples_by_member", samples, total, "the samples of the members")
 
     def _named(self) -> str:
         return "first member" if self._sampled == "first" else "member with the sampled byte"

@@ -12,7 +12,7 @@ from fuzz.protocol.observation import FIELDS, Observation
 
 ALL = FIELDS
 DETERMINED = ("error", "size", "outside", "value")
-DETERMINED_WITHOUT_CALLBACKS = (*DETERMINED, "samples")
+DETERMINED_WITHOUT_CALLBACKS = (*DETERMINED, "samples", "samples_by_member")
 """What a callback allocates depends on when the target collects."""
 
 

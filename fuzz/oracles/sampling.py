@@ -23,6 +23,7 @@ from fuzz.oracles.counting.expected import (
     Request,
     Sum,
     all_of,
+    behind,
     samples_in,
 )
 from fuzz.oracles.heap import HeapOracle
@@ -58,7 +59,7 @@ class SamplingOracle(Oracle):
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
         self._rule, self._layout = contract.sampling, contract.layout
-        self._groups = contract.groups
+        self._groups, self._counts_members = contract.groups, contract.counts_members
         self._observes = frozenset(contract.observes)
         self._observes_samples = "samples" in self._observes
         self._is_stated = self._rule.is_stated
@@ -222,6 +223,7 @@ class SamplingOracle(Oracle):
         callback_bytes = self._shadow.callback_bytes if observation.minors else 0
         if callback_bytes and action.allocates:
             counted += f", the callback's string {callback_bytes}"
+        is_group = isinstance(action, AllocateGroup)
         its = Sum(
             before.period_bytes,
             before.bytes_until_sample(action.thread),
@@ -230,7 +232,8 @@ class SamplingOracle(Oracle):
             self._hits,
             outside=action.allocates and self._shadow.placed_by(action).outside,
             free_bytes=before.free_bytes[action.thread] if self._has_local_buffers else None,
-            has_more=bool(callback_bytes),
+            # If each member counts, a distance may begin at each.
+            has_more=bool(callback_bytes or (is_group and self._counts_members)),
         )
         return describe_sum(self._rule, self._clocks[action.thread].explained(its))
 
@@ -287,7 +290,7 @@ class SamplingOracle(Oracle):
         """Count a group, and find the members that its samples name."""
         members, groups = self._shadow.members(action), self._groups
         assert groups is not None
-        if not self._is_stated or groups.counted == "as_one":
+        if not self._is_stated or not self._counts_members:
             samples = self._count(action, group.size_bytes, group, observation, callback_bytes)
             if self._is_stated:
                 sizes = [member.size_bytes for member in members]
@@ -296,14 +299,16 @@ class SamplingOracle(Oracle):
                 first = [sum(named), *[0] * (len(named) - 1)]
                 self._samples_by_member = first if is_first else named
             return samples
-        hits: Sequence[ExpectedSample] = NONE
-        self._samples_by_member = named = []
+        start = unrecorded = 0
+        parts: list[Sequence[ExpectedSample]] = []
         for member in members:
-            samples = self._count(action, member.size_bytes, member, observation)
-            named.append(samples)
-            hits = all_of(hits, self._hits)
-        self._hits = hits
-        return len(hits)
+            self._count(action, member.size_bytes, member, observation)
+            parts.append(behind(self._hits, start))
+            start += member.size_bytes
+            unrecorded += self._unrecorded
+        self._samples_by_member = [*map(len, parts)]
+        self._hits, self._unrecorded = all_of(*parts), unrecorded
+        return len(self._hits)
 
     def _exhausted(self, action: Action, observation: Observation) -> int:
         """Count nothing. But an object may be sampled before it is found not to fit."""

@@ -77,11 +77,12 @@ class SurvivalOracle(Oracle):
         if not isinstance(action, AllocateGroup):
             self._add(self._shadow.roots[-1], observation.samples - callback_samples)
             return
-        named = sampling.samples_by_member or observation.samples_by_member
-        if named is None:
+        members = self._shadow.members(action)
+        named = sampling.samples_by_member or observation.samples_by_member or ()
+        if len(named) != len(members):  # Not answered, or wrong in a field that is excluded.
             self._knows_pending = False
             return
-        for member, samples in zip(self._shadow.members(action), named, strict=True):
+        for member, samples in zip(members, named, strict=True):
             self._add(member, samples)
 
     def _add(self, obj: ShadowObject, samples: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from fuzz.protocol.actions import Realloc
+from fuzz.protocol.actions import AllocateGroup, Realloc
 from fuzz.protocol.contract import Contract, SamplingRule
 from fuzz.protocol.lines import unstructured
 from fuzz.protocol.trace import Trace
@@ -43,6 +43,8 @@ def disagreement(trace: Trace, contract: Contract) -> str | None:
 
 def _compared(trace: Trace, then: Contract, now: Contract) -> Iterator[tuple[str, object, object]]:
     kinds = {action.kind for action in trace.actions if action.kind}
+    groups = [action for action in trace.actions if isinstance(action, AllocateGroup)]
+    kinds |= {member.kind for group in groups for member in group.members}
     for name in ("large_object_bytes", "word_bytes") if kinds else ():
         yield name, getattr(then.layout, name), getattr(now.layout, name)
     for kind in sorted(kinds):
@@ -55,4 +57,20 @@ def _compared(trace: Trace, then: Contract, now: Contract) -> Iterator[tuple[str
     if initially or any(action.sampling == "starts" for action in trace.actions):
         for name in RULE_FIELDS:
             yield name, getattr(then.sampling, name), getattr(now.sampling, name)
+        for name in _group_fields(then) if groups else ():
+            yield (
+                f"groups.{name}",
+                getattr(then.groups, name, None),
+                getattr(now.groups, name, None),
+            )
     yield "prebuilt", then.prebuilt, now.prebuilt
+
+
+def _group_fields(contract: Contract) -> Iterator[str]:
+    """The keys of groups that decide about samples.
+
+    If each byte is sampled by itself, those of a group are the same however it counts.
+    """
+    yield "sampled"
+    if contract.sampling.surplus == "dropped" or contract.sampling.samples_per_allocation == "one":
+        yield "counted"

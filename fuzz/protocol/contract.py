@@ -525,6 +525,11 @@ class Contract:
         """How many threads the mutator has. Actions name them from 0 up."""
         return len(self.sampling.seeds)
 
+    @property
+    def counts_members(self) -> bool:
+        """Whether each member of a group counts by itself."""
+        return self.groups is not None and self.groups.counted == "each"
+
     def without(self, actions: Collection[str]) -> Contract:
         """The same contract without these actions."""
         if not actions:

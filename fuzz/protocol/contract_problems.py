@@ -203,7 +203,7 @@ def _fields(contract: Contract) -> Iterator[str]:
         "exhaustion": (contract.exhaustion, ["pin", "run_at_once", "allocate_group"]),
         # A collection between two members is not predicted.
         "groups counted each": (
-            contract.groups is not None and contract.groups.counted == "each",
+            contract.counts_members,
             ["limit", "at", "reports", "offsets", "collections", "set_callback"],
         ),
     }

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 import attrs
 
-SAMPLES = ("samples", "profile", "offsets", "weights")
+SAMPLES = ("samples", "samples_by_member", "profile", "offsets", "weights")
 """The fields of observations that depend on the distances."""
 DRAWN: Mapping[str, object] = {"is_drawn": True}
 ONE_SAMPLE: Mapping[str, object] = {"samples_per_allocation": "one"}
@@ -36,6 +36,8 @@ class StatedContract(Protocol):
     def observes(self) -> tuple[str, ...]: ...
     @property
     def batch(self) -> bool: ...
+    @property
+    def groups(self) -> Any: ...  # noqa: ANN401 - a Groups or None, whose module imports this one
 
 
 @attrs.frozen

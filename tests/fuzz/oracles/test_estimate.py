@@ -17,6 +17,7 @@ from fuzz.oracles.stands_for import STANDS_FOR, CountedBlock, dumped
 from fuzz.protocol import actions as do
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.groups import Groups
 
 BLOCKS = 10_000
 NODE = do.AllocateNode(0)
@@ -465,3 +466,14 @@ def test_the_bound_is_above_the_probability_of_each_number(trials: int, chance: 
         assert tail <= math.exp(-improbability(samples, expected)) * (1 + 1e-9)
         of_missed = improbability(trials - samples, trials - expected)
         assert tail <= math.exp(-improbability(samples, expected) - of_missed) * (1 + 1e-9)
+
+
+def test_members_that_count_by_themselves_are_sampled_once_each(contract: Contract) -> None:
+    """Two nodes of 32 bytes, nearly all of which are sampled with a period of 8."""
+    layout = {"large_object_bytes": 72}
+    grouping = attrs.evolve(with_layout(contract, **layout), groups=Groups(64, counted="each"))
+    two = do.AllocateGroup((do.Member("node"), do.Member("node")))
+    steps = do.EnableSampling(8), *[two] * 200
+    Judge(at_random(grouping, **ONE), EstimateOracle)(*steps, samples=2)
+    judge = Judge(at_random(grouping, **ONE), EstimateOracle)
+    assert mismatch_in(judge, *steps, samples=1).direction == "less"

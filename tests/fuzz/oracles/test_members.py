@@ -8,9 +8,19 @@ import attrs
 import pytest
 from judging import Judge
 
-from fuzz.protocol.actions import AllocateGroup, AllocateNode, EnableSampling, Member, SetCallback
+from fuzz.oracles import Bench
+from fuzz.oracles.excluded import excluded_for
+from fuzz.protocol.actions import (
+    AllocateGroup,
+    AllocateNode,
+    EnableSampling,
+    Member,
+    PauseSampling,
+    SetCallback,
+)
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.groups import Groups
+from fuzz.protocol.observation import Observation
 
 NODE = Member("node")
 TWO = AllocateGroup((NODE, NODE))  # 32 bytes each
@@ -21,17 +31,24 @@ def judge(
     contract: Contract,
     sampled: Literal["first", "containing"] = "containing",
     counted: Literal["as_one", "each"] = "as_one",
-    distances: Literal["period", "unstated"] = "period",
+    **rule: Any,
 ) -> Judge:
-    return Judge(
-        attrs.evolve(
-            contract,
-            groups=Groups(64, 2, counted=counted, sampled=sampled),
-            layout=attrs.evolve(contract.layout, large_object_bytes=72),
-            actions=(*contract.actions, "allocate_group"),
-            observes=("minors", "samples", "order", "samples_by_member"),
-            sampling=attrs.evolve(contract.sampling, distances=distances),
-        )
+    return Judge(grouping(contract, sampled, counted, **rule))
+
+
+def grouping(
+    contract: Contract,
+    sampled: Literal["first", "containing"] = "containing",
+    counted: Literal["as_one", "each"] = "as_one",
+    **rule: Any,
+) -> Contract:
+    return attrs.evolve(
+        contract,
+        groups=Groups(64, 2, counted=counted, sampled=sampled),
+        layout=attrs.evolve(contract.layout, large_object_bytes=72),
+        actions=(*contract.actions, "allocate_group"),
+        observes=("minors", "samples", "order", "samples_by_member"),
+        sampling=attrs.evolve(contract.sampling, **rule),
     )
 
 
@@ -88,6 +105,67 @@ def test_where_distances_are_not_stated_the_members_have_the_samples(contract: C
     answer = {"samples": 2, "order": "ss"}
     assert unstated.verdict(EVERY_40, TWO, **answer, samples_by_member=[2, 0]) is None
     assert unstated.mismatch(TWO, **answer, samples_by_member=[1, 0]).expected == 2
+
+
+@pytest.mark.parametrize(
+    ("sampled", "got", "expected"),
+    [("containing", [3, -1], "at least 0 each"), ("first", [1, 1], [2, 0])],
+)
+def test_what_holds_for_any_distances_is_judged_without_them(
+    sampled: Literal["first", "containing"], got: list[int], expected: object, contract: Contract
+) -> None:
+    unstated = judge(contract, sampled, distances="unstated")
+    answer = {"samples": 2, "order": "ss"}
+    assert unstated.mismatch(EVERY_40, TWO, **answer, samples_by_member=got).expected == expected
+
+
+def test_no_more_samples_name_members_than_there_are(contract: Contract) -> None:
+    called = judge(contract, distances="unstated")
+    called(SetCallback(23), EVERY_40)
+    answer: dict[str, Any] = {"samples": 2, "minors": 1, "order": "Mss"}
+    assert called.verdict(TWO, **answer, samples_by_member=[0, 1]) is None
+    assert called.mismatch(TWO, **answer, samples_by_member=[2, 1]).got == 3
+
+
+def test_where_samples_are_excluded_their_members_are_not_judged(contract: Contract) -> None:
+    bench = Bench(grouping(contract), excluded_for("samples"))
+    bench.judge(EVERY_40, Observation())
+    bench.judge(TWO, Observation(samples=2, order="ss", samples_by_member=[2, 0]))
+
+
+def test_a_wrong_number_of_members_is_no_error_of_survival(contract: Contract) -> None:
+    """The field is excluded, so that the oracle after this one gets the wrong answer."""
+    unstated = grouping(contract, distances="unstated")
+    bench = Bench(
+        attrs.evolve(unstated, observes=(*unstated.observes, "reports")), ["samples_by_member"]
+    )
+    bench.judge(EVERY_40, Observation())
+    bench.judge(TWO, Observation(samples=2, order="ss", samples_by_member=[2]))
+
+
+ONE_DRAW: dict[str, Any] = {
+    "distances": "geometric",
+    "seeds": (1,),
+    "surplus": "dropped",
+    "samples_per_allocation": "one",
+}
+
+
+def test_members_that_count_by_themselves_have_their_bytes_behind_those_before(
+    contract: Contract,
+) -> None:
+    each = judge(contract, counted="each", **ONE_DRAW)
+    each(EnableSampling(8))
+    each.bench.predict(TWO, minors=0)
+    first, second = each.state.offsets
+    assert first < 32 <= second
+
+
+def test_the_samples_of_each_member_are_those_that_a_pause_leaves_out(contract: Contract) -> None:
+    paused = judge(contract, counted="each", paused="counting")
+    paused(EVERY_16, PauseSampling())
+    paused(TWO, samples_by_member=[0, 0])
+    assert paused.state.unrecorded == 3
 
 
 def test_the_samples_of_a_callback_name_no_member(contract: Contract) -> None:

@@ -10,6 +10,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.agreement import BLOCK_FIELDS, RULE_FIELDS, disagreement
 from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, SamplingRule
 from fuzz.protocol.counting import Contexts
+from fuzz.protocol.groups import Groups
 from fuzz.protocol.trace import VERSION, Header, Trace
 
 OTHER: dict[str, Any] = {
@@ -140,3 +141,38 @@ def test_the_size_of_the_nursery_does_not_matter(contract: Contract) -> None:
         disagreement(recorded_contract(contract, do.AllocateNode(1), do.EnableSampling(8)), changed)
         is None
     )
+
+
+# Groups.
+
+GROUP = do.AllocateGroup((do.Member("node"), do.Member("array")))
+
+
+@pytest.mark.parametrize("kind", ["node", "array"])
+def test_what_the_members_of_a_group_cost_matters(contract: Contract, kind: str) -> None:
+    kinds = {**contract.layout.kinds, kind: KindLayout(1, 80, 8)}
+    problem = disagreement(recorded_contract(contract, GROUP), with_layout(contract, kinds=kinds))
+    assert problem is not None
+    assert f"with {kind} " in problem
+
+
+def test_whom_a_sample_names_matters_where_a_group_is_sampled(contract: Contract) -> None:
+    then = attrs.evolve(contract, groups=Groups(56))
+    now = attrs.evolve(contract, groups=Groups(56, sampled="first"))
+    assert disagreement(recorded_contract(then, do.EnableSampling(8), GROUP), now) == (
+        'the trace was made under a contract with groups.sampled "containing"; here it is "first"'
+    )
+    assert disagreement(recorded_contract(then, do.EnableSampling(8)), now) is None
+    assert disagreement(recorded_contract(then, GROUP), now) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "matters"), [({}, False), ({"surplus": "dropped"}, True)], ids=str
+)
+def test_how_a_group_counts_matters_where_a_sample_drops_the_surplus(
+    contract: Contract, rule: dict[str, Any], matters: bool
+) -> None:
+    then = with_rule(attrs.evolve(contract, groups=Groups(56)), **rule)
+    now = attrs.evolve(then, groups=Groups(56, counted="each"))
+    problem = disagreement(recorded_contract(then, do.EnableSampling(8), GROUP), now)
+    assert (problem is not None) is matters

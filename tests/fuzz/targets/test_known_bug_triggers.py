@@ -426,7 +426,6 @@ NEAR_MISSES: dict[str, Scenario] = {
     ],
     # It does not move.
     "finalizer-table-not-updated": [OUTSIDE, *DEAD[1:2], FULL],
-    # There is room without a collection.
     # The sampled byte is one of the first member.
     "group-named-first": [do.EnableSampling(24), do.AllocateGroup((NODE_MEMBER, Member("array")))],
     # Its only sample.
@@ -435,6 +434,7 @@ NEAR_MISSES: dict[str, Scenario] = {
     # All members fit.
     "group-reserved-in-parts": [{"nursery_bytes": 136}, NODE, NODE, TWO_NODES],
     "group-checked-by-first": [do.EnableSampling(64), TWO_NODES],
+    # There is room without a collection.
     "exhausted-by-garbage": [*OLD_STRINGS, do.AllocateString(300)],
     "limit-never-compared": [SMALL_HEAP, STRING, STRING, FULL],
     # The queue is empty when memory is exhausted.
