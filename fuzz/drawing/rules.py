@@ -380,6 +380,8 @@ def _rule_on(
     )
 
 
+# No experiment chose the weights: with equal ones, bugs take as long ("What each idea is worth" in
+# docs/evidence/effectiveness.md). A weight that an experiment chose has a comment.
 # The simplest come first: a reduction that replaces an action by an earlier one makes progress.
 RULES: tuple[Rule, ...] = (
     _rule(actions.CollectMinor, 3),

@@ -1,8 +1,10 @@
 """Exit codes, and how a command reports what went wrong: in one line on standard error.
 
 Exit codes: 0 clean, 1 a mismatch, 2 bad input, 3 inconclusive (a failure did not reproduce, the
-command was interrupted, or something to be found was not found), 4 a bug of gcfuzz itself. If
-several apply, 4 comes before 2 before 1 before 3.
+command was interrupted, or something to be found was not found), 4 a bug of gcfuzz itself. A
+mismatch in a session that was interrupted is 5. If several apply, 4 comes before 2 before 1 before
+3.
+`code_of_session` in `commands/run.py` and `code_of_night` in `commands/nights.py` choose one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Plain counting: each thread counts its bytes down to its next sample."""
+"""Plain counting: each thread counts its bytes down to its next sample.
+
+The countdown is in `clock`. Here is what follows when a sample is due.
+"""
 
 from __future__ import annotations
 

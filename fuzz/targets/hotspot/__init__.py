@@ -1,7 +1,8 @@
 """The targets `hotspot`: a stock Java virtual machine. gcfuzz predicts each allocation.
 
 The driver creates the machine in its own process and calls it through JNI and JVMTI, by ctypes
-alone. Start reading with `driver`; for JDK Flight Recorder, with `jfr_driver`.
+alone. Start reading with `driver`; for JDK Flight Recorder, with `jfr_driver`. The machine's flags
+are in `machines`.
 """
 
 from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily

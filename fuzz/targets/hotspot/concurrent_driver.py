@@ -19,13 +19,6 @@ from typing_extensions import override
 
 from fuzz.protocol.actions import Action, RunAtOnce
 from fuzz.protocol.contract import AtOnce, Contract
-from fuzz.targets.hotspot.collectors import (
-    BUFFER_BYTES,
-    CALLBACK,
-    COLLECTOR,
-    SETTINGS_AS_DOCUMENTED,
-    SETTINGS_OF_KINDS,
-)
 from fuzz.targets.hotspot.driver import HotspotDriver
 from fuzz.targets.hotspot.java_machine import (
     JavaError,
@@ -33,6 +26,13 @@ from fuzz.targets.hotspot.java_machine import (
     SampleEvent,
     defined_class,
     there,
+)
+from fuzz.targets.hotspot.machines import (
+    BUFFER_BYTES,
+    CALLBACK,
+    COLLECTOR,
+    SETTINGS_AS_DOCUMENTED,
+    SETTINGS_OF_KINDS,
 )
 from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.share_class import PLACES, RUN, RUN_TYPE, SHARE, share_class

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule
 from fuzz.protocol.counting import Buffers
-from fuzz.targets.hotspot.collectors import SETTINGS_AS_DOCUMENTED
+from fuzz.targets.hotspot.machines import SETTINGS_AS_DOCUMENTED
 
 PERIODS = Range(0, 2**31 - 8, 8)
 PROMISED = ("samples", "minors", "size", "value", "alive", "identity", "graph", "contents")

@@ -25,11 +25,11 @@ from fuzz.protocol.actions import Action, name_of
 from fuzz.protocol.contract import Contract, Layout, Setting
 from fuzz.protocol.counting import Buffers
 from fuzz.protocol.written import contents_of, row_of
-from fuzz.targets.hotspot import collectors
-from fuzz.targets.hotspot.collectors import EPSILON, G1, SERIAL, SHENANDOAH
+from fuzz.targets.hotspot import machines
 from fuzz.targets.hotspot.contract import contract, contract_as_documented
 from fuzz.targets.hotspot.hotspot_state import HEAPS, Samplers, ShenandoahHeap
 from fuzz.targets.hotspot.java_machine import JavaMachine, JavaThread
+from fuzz.targets.hotspot.machines import EPSILON, G1, SERIAL, SHENANDOAH
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
 from fuzz.targets.process.driver import CarryOut, Driver
 from fuzz.targets.process.serve import serve
@@ -90,8 +90,8 @@ class HotspotDriver(Driver):
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
         if not self._promises_places:
-            return collectors.SETTINGS_AS_DOCUMENTED
-        return collectors.settings_of(self._library, self._structs)
+            return machines.SETTINGS_AS_DOCUMENTED
+        return machines.settings_of(self._library, self._structs)
 
     @cached_property
     def machine(self) -> JavaMachine:
@@ -142,10 +142,10 @@ class HotspotDriver(Driver):
             self._clear()
         elif self._heap.is_used_up:
             raise SystemExit  # The next trace gets another process.
-        layout = collectors.layout_for(chosen, collectors.has_compact_headers(self._library))
+        layout = machines.layout_for(chosen, machines.has_compact_headers(self._library))
         # With other collectors two buffers might start in one action.
         may_call_back = self._is_serial or not self._promises_places
-        self._callback_length = chosen.get(collectors.CALLBACK.name, 0) if may_call_back else 0
+        self._callback_length = chosen.get(machines.CALLBACK.name, 0) if may_call_back else 0
         self.machine.called_back = self._called_back if self._callback_length else None
         if self._promises_places:
             self._begin_samplers(chosen["sampler_seed"], repeat(chosen["first_bytes"]))
@@ -162,7 +162,7 @@ class HotspotDriver(Driver):
             )
             self._begin_samplers(random.getrandbits(48), first_bytes)
             stated = contract_as_documented(self.actions, chosen, self._heap.nursery_bytes, layout)
-        if not (self._collector in collectors.HAVE_YOUNG and self.machine.names.can_collect_young):
+        if not (self._collector in machines.HAVE_YOUNG and self.machine.names.can_collect_young):
             stated = stated.without((name_of(actions.CollectMinor),))
         pins = chosen.get("pins", 0) if self._collects_beside_pins else 0
         if not pins:
@@ -181,14 +181,14 @@ class HotspotDriver(Driver):
 
     def flags_for(self, chosen: Mapping[str, int]) -> tuple[str, ...]:
         """The machine's flags. Of two that contradict each other, the second one holds."""
-        return *collectors.flags_for(chosen), *self.FLAGS
+        return *machines.flags_for(chosen), *self.FLAGS
 
     def _settle(self, chosen: Mapping[str, int]) -> None:
         """Set the machine's flags. Raises BadInputError if it was created with others."""
         flags = self.flags_for(chosen)
         if self._flags not in ((), flags):
             raise BadInputError("this process has a machine with other flags")
-        self._flags, self._collector = flags, collectors.COLLECTORS[chosen[collectors.COLLECTOR]]
+        self._flags, self._collector = (flags, machines.COLLECTORS[chosen[machines.COLLECTOR]])
         self._is_serial = self._collector == SERIAL
 
     def _clear(self) -> None:
@@ -259,10 +259,10 @@ class HotspotDriver(Driver):
         desired_bytes = self._samplers.buffer_bytes(self.attached[0].address)
         return Buffers(
             desired_bytes=desired_bytes,
-            least_bytes=0 if buffer_bytes else 2 * collectors.OBJECT_BYTES_MAX,
+            least_bytes=0 if buffer_bytes else 2 * machines.OBJECT_BYTES_MAX,
             reserve_bytes=self._heap.reserve_bytes,
-            waste_bytes=desired_bytes // WORD_BYTES // collectors.WASTE_SHARE * WORD_BYTES,
-            waste_increment_bytes=collectors.WASTE_INCREMENT_WORDS * WORD_BYTES,
+            waste_bytes=desired_bytes // WORD_BYTES // machines.WASTE_SHARE * WORD_BYTES,
+            waste_increment_bytes=machines.WASTE_INCREMENT_WORDS * WORD_BYTES,
             birth_bytes=self._birth_bytes,
             callback_bytes=self._callback_length
             and layout.cost("string", self._callback_length, False)[0],
@@ -421,7 +421,7 @@ class HotspotDriver(Driver):
     def contents(self, thread: JavaThread) -> list[list[int]]:
         """What `check_contents` answers. The number of a string is read from its bytes."""
         with thread.frame():
-            found = (each for each, row in self._walk(thread) if row[0] == collectors.STRING)
+            found = (each for each, row in self._walk(thread) if row[0] == machines.STRING)
             return [row_of(thread.contents(string)) for string in found]
 
     def _walk(self, thread: JavaThread) -> Iterator[tuple[int, list[int]]]:
@@ -463,14 +463,14 @@ class HotspotDriver(Driver):
 
 def _row(thread: JavaThread, reference: int, discover: Callable[[int], int]) -> list[int]:
     if thread.is_string(reference):
-        return [collectors.STRING, thread.length(reference)]
+        return [machines.STRING, thread.length(reference)]
     if thread.is_node(reference):
-        row = [collectors.NODE, thread.number(reference)]
+        row = [machines.NODE, thread.number(reference)]
         references = [thread.field(reference, field) for field in range(NODE_REFERENCES)]
     elif thread.is_weak(reference):
-        return [collectors.WEAKREF, 0]
+        return [machines.WEAKREF, 0]
     else:
-        row = [collectors.ARRAY, thread.length(reference)]
+        row = [machines.ARRAY, thread.length(reference)]
         references = thread.items(reference, row[1])
     for field, found in enumerate(references):
         if found is not None:

@@ -18,7 +18,9 @@ from typing_extensions import override
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.exhaustion import Exhaustion
-from fuzz.targets.hotspot.collectors import (
+from fuzz.targets.hotspot.finalizers_driver import HotspotFinalizersDriver
+from fuzz.targets.hotspot.java_machine import AllocationError, JavaMachine, there
+from fuzz.targets.hotspot.machines import (
     COLLECTOR,
     COLLECTORS,
     SERIAL,
@@ -26,8 +28,6 @@ from fuzz.targets.hotspot.collectors import (
     heap_bytes,
     old_bytes,
 )
-from fuzz.targets.hotspot.finalizers_driver import HotspotFinalizersDriver
-from fuzz.targets.hotspot.java_machine import AllocationError, JavaMachine, there
 
 HEAP_SPACE = b"Java heap space"
 OBJECT_BYTES_MAX = 2**23

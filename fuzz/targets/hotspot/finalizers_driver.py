@@ -19,9 +19,9 @@ from typing_extensions import override
 from fuzz.protocol import actions
 from fuzz.protocol.contract import NO_SAMPLING, Contract
 from fuzz.protocol.finalizers import Finalizers
-from fuzz.targets.hotspot.collectors import COLLECTOR, SETTINGS_AS_DOCUMENTED, SETTINGS_OF_KINDS
 from fuzz.targets.hotspot.driver import HotspotDriver
 from fuzz.targets.hotspot.java_machine import JavaMachine, held_class, there
+from fuzz.targets.hotspot.machines import COLLECTOR, SETTINGS_AS_DOCUMENTED, SETTINGS_OF_KINDS
 from fuzz.targets.process.driver import CarryOut, without
 
 PROMISE = Finalizers(within=0, weak="cleared_before", objects="dead")

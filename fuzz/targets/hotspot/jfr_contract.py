@@ -10,7 +10,7 @@ from fuzz.protocol import actions
 from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule, Setting
 from fuzz.protocol.counting import RetiredBuffers
 from fuzz.targets.hotspot.class_file import NODE, OBJECT, node_with
-from fuzz.targets.hotspot.collectors import (
+from fuzz.targets.hotspot.machines import (
     BUFFER_BYTES,
     COLLECTOR,
     G1,

@@ -23,7 +23,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Setting
-from fuzz.targets.hotspot import collectors, jfr_contract
+from fuzz.targets.hotspot import jfr_contract, machines
 from fuzz.targets.hotspot.driver import HotspotDriver
 from fuzz.targets.hotspot.java_machine import JavaMachine
 from fuzz.targets.hotspot.jfr_recorder import FlightRecorder
@@ -111,7 +111,7 @@ class JfrDriver(HotspotDriver):
             self._is_on = chosen[jfr_contract.EACH_OR_ONE] == jfr_contract.ALWAYS
             self._recorder.start(self._is_on)
         layout = attrs.evolve(
-            collectors.layout_for(chosen, collectors.has_compact_headers(self._library)),
+            machines.layout_for(chosen, machines.has_compact_headers(self._library)),
             large_object_bytes=jfr_contract.LARGE_OBJECT_BYTES,
             object_bytes_max=jfr_contract.OBJECT_BYTES_MAX,
         )

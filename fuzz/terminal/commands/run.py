@@ -137,7 +137,6 @@ def run(  # noqa: PLR0913 - the options of the command
     """Fuzz a target until the budget is used up, or compare two targets."""
     import attrs
 
-    from fuzz.failure import BROKE, UNCLEAR
     from fuzz.failures import corpus
     from fuzz.files import check_writable
     from fuzz.nights.known_failures import KnownFailures
@@ -170,10 +169,17 @@ def run(  # noqa: PLR0913 - the options of the command
         record.write(finished.record, summary)
     if finished.problem is not None:
         raise finished.problem
+    return code_of_session(finished, known, fail_on is not None and bool(plan.why_weaker))
+
+
+def code_of_session(finished: Finished, known: KnownFailures, is_weaker: bool) -> int:
+    """The exit code of a session that has ended. Known failures make no difference."""
+    from fuzz.failure import BROKE, UNCLEAR
+    from fuzz.sessions.record import INTERRUPTED
+
     unknown = [saved for saved in finished.failures if not known.why(saved)]
-    is_weaker = fail_on is not None and bool(plan.why_weaker)
     if is_weaker or any(each.is_certain or each.failure.change == UNCLEAR for each in unknown):
-        return UNFINISHED_MISMATCH if finished.stop_reason == record.INTERRUPTED else MISMATCH
+        return UNFINISHED_MISMATCH if finished.stop_reason == INTERRUPTED else MISMATCH
     is_clean = not any(saved.failure.change == BROKE for saved in unknown)
     return CLEAN if finished.is_done and is_clean else INCONCLUSIVE
 

@@ -45,7 +45,8 @@ from fuzz.replay import replay
 from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot import find
-from fuzz.targets.hotspot.collectors import (
+from fuzz.targets.hotspot.find import LIBRARY, find_library
+from fuzz.targets.hotspot.machines import (
     COLLECTOR,
     COLLECTORS,
     EPSILON,
@@ -55,7 +56,6 @@ from fuzz.targets.hotspot.collectors import (
     SHENANDOAH,
     WASTE_INCREMENT_WORDS,
 )
-from fuzz.targets.hotspot.find import LIBRARY, find_library
 from fuzz.targets.references.collector import ReferenceTarget
 from fuzz.terminal.commands.cli import run_command_line
 

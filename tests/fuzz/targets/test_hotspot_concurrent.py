@@ -20,9 +20,9 @@ from fuzz.protocol.actions import AllocateNode, DisableSampling, EnableSampling,
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.hotspot.collectors import COLLECTORS
 from fuzz.targets.hotspot.concurrent_driver import CHOSEN
 from fuzz.targets.hotspot.find import LIBRARY
+from fuzz.targets.hotspot.machines import COLLECTORS
 
 CONCURRENT = "hotspot-concurrent"
 MISTAKEN = Path(__file__).parents[2] / "helpers" / "mistaken_hotspot.py"
