@@ -58,6 +58,13 @@ def test_a_larger_nursery_takes_the_same_samples(first: int, second: int, direct
     assert mismatch.direction == direction
 
 
+def test_the_samples_of_a_group_name_the_same_members() -> None:
+    with pytest.raises(Mismatch, match=r"^invariance: samples_by_member: "):
+        ORACLE.check(
+            Observation(1, samples_by_member=[1, 0]), Observation(1, samples_by_member=[0, 1])
+        )
+
+
 def test_where_a_collection_ends_allocation_contexts_nothing_is_said(contract: Contract) -> None:
     assert ORACLE.configuration(contract, {}, [AllocateNode(0)]) is not None
     in_contexts = with_rule(contract, counting=Contexts(64))
