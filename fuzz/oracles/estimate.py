@@ -3,20 +3,21 @@
 A profile adds up what the sampled living blocks stand for: first unbias each sample, then sum. The
 samples predict it, except that each may be rounded to whole objects and bytes.
 
-If distances are random, only the number of samples can be judged, for each kind of object and for
-each size. Each byte is sampled independently of all others, so s samples where m are expected have
-a probability of at most exp(-(s ln(s/m) - s + m)), to either side (Chernoff). If each of n
-allocations is sampled at most once, it is exp(-(s ln(s/m) + f ln(f/(n - m)))). Here f = n - s of
-them are not: a large object without a sample counts as much as many small ones. The oracle reports
-what is less probable than exp(-40). With 10^12 comparisons, it would blame one correct target in a
-hundred thousand.
+If distances are random, only the number of samples can be judged, for each kind of object, for each
+size, and for the members of groups. Each byte is sampled independently of all others, so s samples
+where m are expected have a probability of at most exp(-(s ln(s/m) - s + m)), to either side
+(Chernoff). If each of n allocations is sampled at most once, it is exp(-(s ln(s/m) + f ln(f/(n -
+m)))). Here f = n - s of them are not: a large object without a sample counts as much as many small
+ones. The oracle reports what is less probable than exp(-40). With 10^12 comparisons, it would blame
+one correct target in a hundred thousand.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from fuzz.mutator.objects import ShadowObject
 from fuzz.mutator.shadow import Shadow
@@ -37,11 +38,30 @@ IMPROBABLE = 40.0
 """How improbable a number of samples may be, as the negative logarithm of its bound."""
 
 
+class Chance(NamedTuple):
+    """The samples of allocations that are alike, and how many chance is expected to take."""
+
+    samples: int
+    expected: float
+    missed: int = 0
+    """Allocations without a sample, if an allocation takes at most one."""
+    expected_missed: float = 0
+
+    def plus(self, other: Chance) -> Chance:
+        """Those of both."""
+        return Chance(
+            self.samples + other.samples,
+            self.expected + other.expected,
+            self.missed + other.missed,
+            self.expected_missed + other.expected_missed,
+        )
+
+
 class EstimateOracle(Oracle):
     """Judges samples together. The sampling oracle has judged each of them as far as it can."""
 
     name = "estimate"
-    judges = ("profile", "samples")
+    judges = ("profile", "samples", "samples_by_member")
     relies_on = (SamplingOracle,)
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
@@ -52,13 +72,12 @@ class EstimateOracle(Oracle):
         # The same for all sampled blocks since the samples were dropped.
         self._of_all: tuple[float, float] = 0, 0
         self._set_period_bytes = contract.sampling.initial_period_bytes
-        self._samples: Counter[str] = Counter()
-        self._expected: defaultdict[str, float] = defaultdict(float)
+        # By what the allocations have in common.
+        self._chances: defaultdict[str, Chance] = defaultdict(lambda: Chance(0, 0))
+        groups = contract.groups
+        self._names_containing = groups is not None and groups.sampled == "containing"
         # Blocks that are freed only together with a sampled block.
         self._beside: defaultdict[ShadowObject, list[ShadowObject]] = defaultdict(list)
-        # Allocations without a sample, if an allocation takes at most one.
-        self._missed: Counter[str] = Counter()
-        self._expected_missed: defaultdict[str, float] = defaultdict(float)
         # False after the period was set, since the present distance is of the period before.
         self._is_of_one_period = True
 
@@ -154,22 +173,41 @@ class EstimateOracle(Oracle):
                 why = "each allocation is, where the period is 0"
                 raise self.mismatch("samples", len(sizes), samples, why)
             return
-        expected = size_bytes / period_bytes
-        missed, expected_missed = 0, 0.0
+        chance = Chance(samples, size_bytes / period_bytes)
         if self._rule.samples_per_allocation == "one":
-            missed = max(len(sizes) - samples, 0)
             expected_missed = sum((1 - 1 / period_bytes) ** each for each in sizes)
-            expected = len(sizes) - expected_missed
+            missed = max(len(sizes) - samples, 0)
+            chance = Chance(samples, len(sizes) - expected_missed, missed, expected_missed)
         for like in (obj.kind, f"{obj.kind} of {size_bytes} bytes"):
-            self._samples[like] += samples
-            self._expected[like] += expected
-            self._missed[like] += missed
-            self._expected_missed[like] += expected_missed
-            taken, wanted = self._samples[like], self._expected[like]
-            of_missed = improbability(self._missed[like], self._expected_missed[like])
-            if improbability(taken, wanted) + of_missed > IMPROBABLE:
-                why = f"of every {like}; for their bytes {wanted:.3g} are expected"
-                raise self.mismatch("samples", round(wanted), taken, why)
+            self._add("samples", like, chance)
+        if isinstance(action, AllocateGroup) and self._names_containing:
+            self._check_members(action, observation.samples_by_member or (), period_bytes)
+
+    def _check_members(
+        self, action: AllocateGroup, by_member: Sequence[int], period_bytes: int
+    ) -> None:
+        """Count the samples that name each member: no member has those of another one."""
+        start = 0
+        members = self._shadow.members(action)
+        for place, (member, samples) in enumerate(zip(members, by_member, strict=False), 1):
+            end = start + member.size_bytes
+            chance = Chance(samples, member.size_bytes / period_bytes)
+            if self._rule.samples_per_allocation == "one":
+                # The first byte that is due is one of this member.
+                missing = 1 - 1 / period_bytes
+                expected = missing**start - missing**end
+                chance = Chance(samples, expected, max(1 - samples, 0), 1 - expected)
+            like = f"{member.kind} of {member.size_bytes} bytes in place {place} of a group"
+            self._add("samples_by_member", like, chance)
+            start = 0 if self._counts_members else end
+
+    def _add(self, field: str, like: str, chance: Chance) -> None:
+        """Add to the samples of all allocations that are alike, and judge their sum."""
+        of_all = self._chances[like] = self._chances[like].plus(chance)
+        of_missed = improbability(of_all.missed, of_all.expected_missed)
+        if improbability(of_all.samples, of_all.expected) + of_missed > IMPROBABLE:
+            why = f"of every {like}; for their bytes {of_all.expected:.3g} are expected"
+            raise self.mismatch(field, round(of_all.expected), of_all.samples, why)
 
     def _sizes(self, action: Action, size_bytes: int) -> list[int]:
         """The bytes of each allocation: one, or those of members that count by themselves."""

@@ -3,7 +3,7 @@
 import itertools
 import math
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import pytest
@@ -477,3 +477,36 @@ def test_members_that_count_by_themselves_are_sampled_once_each(contract: Contra
     Judge(at_random(grouping, **ONE), EstimateOracle)(*steps, samples=2)
     judge = Judge(at_random(grouping, **ONE), EstimateOracle)
     assert mismatch_in(judge, *steps, samples=1).direction == "less"
+
+
+TWO_NODES = do.AllocateGroup((do.Member("node"), do.Member("node")))
+
+
+def grouping(contract: Contract, sampled: Literal["first", "containing"], **rule: Any) -> Judge:
+    """Groups of two nodes of 32 bytes; a sample is expected of each 64 bytes."""
+    with_groups = attrs.evolve(
+        with_layout(contract, large_object_bytes=72), groups=Groups(64, sampled=sampled)
+    )
+    judge = Judge(at_random(with_groups, **rule), EstimateOracle)
+    judge(do.EnableSampling(64))
+    return judge
+
+
+def test_a_sampler_that_always_names_the_first_member_is_found(contract: Contract) -> None:
+    wrong = [answer(TWO_NODES, samples=1, samples_by_member=[1, 0])] * 200
+    mismatch = mismatch_in(grouping(contract, "containing"), *wrong)
+    assert mismatch.field == "samples_by_member"
+    assert "every node of 32 bytes in place 2 of a group" in mismatch.why
+    grouping(contract, "first")(*wrong)
+
+
+@pytest.mark.parametrize("per_allocation", ["all", "one"])
+def test_a_sampler_that_names_the_right_member_is_not_blamed(
+    contract: Contract, per_allocation: str
+) -> None:
+    one = per_allocation == "one"
+    judge, random = grouping(contract, "containing", **(ONE if one else {})), Random(1)
+    for _ in range(2000):
+        sampled = [at for at in range(64) if random.random() < 1 / 64][: 1 if one else None]
+        named = [sum(at < 32 for at in sampled), sum(at >= 32 for at in sampled)]
+        judge(answer(TWO_NODES, samples=len(sampled), samples_by_member=named))
