@@ -444,7 +444,7 @@ def main() -> None:
     given = parser.parse_args()
     began = time.monotonic()
     if given.keep is not None:
-        given.keep.mkdir(parents=True)  # Files that are there would be part of the input.
+        given.keep.mkdir(parents=True, exist_ok=True)
         numbers = range(given.first, given.first + given.inputs)
         outcome = run_batch(given.of, numbers, given.keep)
     else:

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tested:
     """Runs the tests of a file in another process; returns its exit code and output."""
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (HERE, HERE / "helpers"))))
     monkeypatch.delenv("GCFUZZ_NOTHING_SKIPS", raising=False)
 
     def run(code: str, **environment: str) -> tuple[int, str]:

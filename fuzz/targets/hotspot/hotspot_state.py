@@ -15,7 +15,7 @@ from typing_extensions import override
 from fuzz.problems import BadInputError
 from fuzz.targets.hotspot.machines import EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH, ZGC
 from fuzz.targets.hotspot.sample_counter import SampleCounter
-from fuzz.targets.hotspot.structs import WORD_BYTES, Structs, set_word, word
+from fuzz.targets.hotspot.structs import WORD_BYTES, Structs, referred, set_word, word
 
 MULTIPLIER, INCREMENT, BITS = 0x5DEECE66D, 0xB, 48
 """Of the generator. It is found by the state that follows a known seed."""
@@ -24,8 +24,6 @@ OLD_REFILLS_OFFSET = 72
 CHARGED_OFFSET, TRUE_END_OFFSET = 64, 32
 """The offsets of the bytes charged ahead, and of a buffer's end without regard to sampling. The
 table has neither."""
-REFERENCE_TAGS = 7
-"""Since version 21 these bits of a reference are its kind."""
 NURSERY_BYTES = 2**20
 MACHINE_BYTES = 4096
 """An upper bound of the VM's own objects in the survivor space, such as strings of its classes."""
@@ -142,7 +140,7 @@ class JavaHeap:
 
     def key_of(self, reference: int) -> int:
         """The same for all references to one object, and only these, until the next collection."""
-        return word(reference & ~REFERENCE_TAGS)
+        return referred(reference)
 
     def address_of(self, reference: int) -> int:
         return self.key_of(reference)

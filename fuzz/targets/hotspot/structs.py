@@ -14,6 +14,8 @@ from fuzz.problems import BadInputError
 
 TABLE = "gHotSpotVMStruct"
 WORD_BYTES = 8
+REFERENCE_TAGS = 7
+"""Since version 21 these bits of a reference are its kind."""
 
 
 class Structs:
@@ -60,6 +62,11 @@ def _entries(library: ctypes.CDLL) -> Iterator[tuple[tuple[str, str], int]]:
 def word(address: int) -> int:
     """The 64 bits at an address."""
     return c_uint64.from_address(address).value
+
+
+def referred(reference: int) -> int:
+    """The word behind a reference of JNI: mostly the object's address."""
+    return word(reference & ~REFERENCE_TAGS)
 
 
 def set_word(address: int, value: int) -> None:

@@ -182,7 +182,7 @@ class Nights(RuleBasedStateMachine):
         self, finding: frozenset[int], ran: tuple[str, ...], is_clock_wrong: bool, seed: int
     ) -> None:
         self.nights += 1
-        source = random.Random(seed)
+        source = random.Random(f"{seed}/{self.nights}")
         self.lose_a_trace(source)
         at = START + timedelta(days=self.nights - 10_000 * is_clock_wrong)
         found = {DEFECTS[each] for each in finding} & self.present
@@ -213,7 +213,7 @@ class Nights(RuleBasedStateMachine):
     @rule(count=st.integers(5, 9), is_quiet=sometimes, seed=st.integers(0, 2**32))
     def make_builds_without_changes(self, count: int, is_quiet: bool, seed: int) -> None:
         """Several nights that find only what is flaky, by chance, until it is fixed."""
-        source = random.Random(seed)
+        source = random.Random(f"{seed}/{self.nights}")
         for _ in range(count * is_quiet):
             self.make_build(frozenset())
             found = {

@@ -53,9 +53,9 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 @pytest.fixture
-def failing() -> str:
+def failing(empty_folder: Path) -> str:
     """A trace that fails with BUG planted."""
-    Path("failing.jsonl").write_text(FAILING)
+    (empty_folder / "failing.jsonl").write_text(FAILING)
     return "failing.jsonl"
 
 
