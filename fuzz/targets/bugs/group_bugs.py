@@ -44,7 +44,7 @@ class GroupOneWordShort(GroupAllocation):
         return super().reserve_group(sizes)
 
 
-@GROUPS.bug("group-reserved-in-parts", OURS, ("pointers", "placement", "heap"), 1)
+@GROUPS.bug("group-reserved-in-parts", OURS, ("pointers", "placement", "heap", "members"), 1)
 class GroupReservedInParts(GroupAllocation):
     """Each member has its own check, so a collection may come in the middle of a group."""
 
