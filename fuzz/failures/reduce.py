@@ -435,7 +435,10 @@ class Reducer:
 
     def _shrink_group(self, position: int) -> bool:
         """Remove a member of a group, or make one simpler."""
-        candidates = smaller_groups(self._named, position)
+        group = self.failure.actions[position]
+        if not isinstance(group, kinds.AllocateGroup):
+            return False  # To name the slots takes as long as to follow the trace.
+        candidates = smaller_groups(self._named, position, group)
         return any(self._accept_named(each) for each in candidates)
 
     def _simplify_settings(self) -> None:

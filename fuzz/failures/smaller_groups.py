@@ -24,11 +24,10 @@ NODE = Member("node")
 """The simplest member."""
 
 
-def smaller_groups(named: Sequence[Named], position: int) -> Iterator[Sequence[Named]]:
-    """The actions with a smaller group at a position, the smallest first; none if it has none."""
-    group = named[position].action
-    if not isinstance(group, AllocateGroup):
-        return
+def smaller_groups(
+    named: Sequence[Named], position: int, group: AllocateGroup
+) -> Iterator[Sequence[Named]]:
+    """The actions with a smaller group in place of the one at a position, the smallest first."""
     for place, member in enumerate(group.members):
         yield _instead(named, position, _alone(member), {place: 0})
     for place in range(len(group.members)):

@@ -120,12 +120,12 @@ def _events(seen: Observation, contract: Contract) -> Iterator[str]:
         if seen.minors:
             yield counted(seen.minors, EVENTS["M"])
     lists = (
-        ("samples_by_member", seen.samples_by_member),
+        ("samples_by_member", seen.samples_by_member if seen.samples else None),
         ("offsets", seen.offsets),
         ("weights", seen.weights),
     )
     for name, numbers in lists:
-        if numbers and any(numbers):
+        if numbers:
             yield f"{name} {listed(numbers)}"
 
 

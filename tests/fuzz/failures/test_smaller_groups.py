@@ -37,7 +37,7 @@ def grouping(contract: Contract) -> Contract:
 
 
 def candidates(contract: Contract) -> list[list[Action]]:
-    smaller = smaller_groups(name_slots(contract, TRACE), 1)
+    smaller = smaller_groups(name_slots(contract, TRACE), 1, GROUP)
     return [number_slots(contract, each) for each in smaller]
 
 
@@ -69,10 +69,6 @@ def test_members_become_simpler(grouping: Contract) -> None:
     groups = {each[1] for each in candidates(grouping)}
     assert AllocateGroup((NODE, Member("array"))) in groups
     assert AllocateGroup((Member("node"), ARRAY)) in groups
-
-
-def test_another_action_has_no_smaller_group(grouping: Contract) -> None:
-    assert [*smaller_groups(name_slots(grouping, TRACE), 0)] == []
 
 
 def test_a_reduction_keeps_the_members_that_matter() -> None:

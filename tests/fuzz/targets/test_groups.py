@@ -8,6 +8,7 @@ from target_helpers import first_failure
 
 from fuzz.protocol.actions import Action, AllocateGroup, AllocateNode, EnableSampling, Member
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import Observation
 from fuzz.run import Run
 from fuzz.targets import make_target
 from fuzz.terminal.explain import answers_of
@@ -43,6 +44,11 @@ def test_a_session_has_no_failure() -> None:
 @pytest.mark.slow
 def test_a_longer_session_has_no_failure() -> None:
     assert first_failure(make_target("reference-groups"), part_of(100_000), fresh("1")) is None
+
+
+def test_explain_shows_that_the_first_byte_was_sampled() -> None:
+    observation = Observation(samples=1, offsets=[0])
+    assert "offsets 0" in ", ".join(answers_of(observation, contract_with()))
 
 
 def test_explain_says_which_members_were_sampled() -> None:
