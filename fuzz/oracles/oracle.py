@@ -14,6 +14,7 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.counting.way import SAMPLES
 from fuzz.protocol.observation import Observation
 
 ON_COLLECTIONS = (
@@ -25,8 +26,6 @@ FOUND_OUT = ("lose", "lose_value", "resize")
 """The methods of a shadow by which an oracle may change it. Which objects died early, and which
 block moved, follows only from right answers, and later oracles and drawing need it. An oracle keeps
 everything else in its own state."""
-BY_CHANCE = ("samples", "samples_by_member", "profile", "offsets", "weights")
-"""The same for random distances: a collection may use up numbers of their generator."""
 
 
 def unpromised(contract: Contract) -> dict[str, Any]:
@@ -34,7 +33,8 @@ def unpromised(contract: Contract) -> dict[str, Any]:
     if "collections" in contract.promises:
         return {}
     nothing, is_random = Observation(), contract.sampling.distances == "random"
-    names = ON_COLLECTIONS + (BY_CHANCE if is_random else ())
+    # A collection may use up numbers of the generator.
+    names = ON_COLLECTIONS + (SAMPLES if is_random else ())
     return {name: getattr(nothing, name) for name in names}
 
 

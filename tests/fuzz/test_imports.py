@@ -48,7 +48,7 @@ HARNESS = {
     "fuzz.protocol": "files former_names problems protocol.counting",
     "fuzz.protocol.counting": "problems",
     "fuzz.mutator": "protocol",
-    "fuzz.oracles": "mutator oracles.counting protocol",
+    "fuzz.oracles": "mutator oracles.counting protocol protocol.counting",
     "fuzz.oracles.counting": "oracles.counting.distances protocol protocol.counting",
     "fuzz.oracles.counting.distances": "",
     "fuzz.drawing": "mutator oracles problems protocol",
