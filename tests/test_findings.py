@@ -2,9 +2,9 @@
 
 A reproducer runs in a folder that contains nothing else. GCFUZZ_RPYTHON and GCFUZZ_RPYTHON_FORK
 name the folders that stand for DIR, GCFUZZ_PYTHON27 the Python 2.7 and GCFUZZ_GO a Go 1.27.
-GCFUZZ_PROFILERS names a Python that has ddtrace and Scalene; the default is this one. A test is
-skipped if its product is not installed. test_hotspot_findings.py runs HotSpot's reproducers,
-test_v8.py runs V8's.
+GCFUZZ_PROFILERS names a Python that has ddtrace and Scalene; the default is this one. GCFUZZ_PYPY
+names a PyPy 3; the default is `pypy3`. A test is skipped if its product is not installed.
+test_hotspot_findings.py runs HotSpot's reproducers, test_v8.py runs V8's.
 """
 
 from __future__ import annotations
@@ -220,6 +220,20 @@ def test_a_profiler_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
     code, printed = run(reproducer_of(page), command, tmp_path)
     assert code == 1, printed
     expected = [re.sub(r"\d+", r"\\d+", re.escape(line)) for line in output_of(page)]
+    assert re.fullmatch("\n".join(expected), printed.rstrip())
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("page", pages_of("PyPy's JIT on x86"))
+def test_stock_pypy_fails_as_its_page_says(page: str, tmp_path: Path) -> None:
+    """The numbers of milliseconds are for the reader: the exit code is about bytes."""
+    pypy = os.environ.get("GCFUZZ_PYPY") or shutil.which("pypy3")
+    if pypy is None:
+        pytest.skip("apt install pypy3, or name one in GCFUZZ_PYPY")
+    command = command_of(page).replace("pypy3", shlex.quote(pypy))
+    code, printed = run(reproducer_of(page), command, tmp_path)
+    assert code == 1
+    expected = [re.sub(r"\d+ ms", r"\\d+ ms", line) for line in output_of(page)]
     assert re.fullmatch("\n".join(expected), printed.rstrip())
 
 
