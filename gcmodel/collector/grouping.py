@@ -23,7 +23,6 @@ from gcmodel.memory.layout import (
     rounded,
     string_bytes,
 )
-from gcmodel.memory.objects import Object
 from gcmodel.sampling.slow_path import Allocation
 
 
@@ -77,9 +76,7 @@ class GroupingHeap(Heap):
         first = address = self.allocation.reserve_group(sizes)
         for (kind, number), size_bytes in zip(members, sizes, strict=True):
             references = NODE_REFERENCES if kind is Kind.NODE else number * (kind is Kind.ARRAY)
-            obj = Object(kind, self.nursery.filling, size_bytes, number, [None] * references)
-            self.nursery.memory[address] = obj
-            self.roots.append(obj)
+            self.roots.append(self._put(address, kind, size_bytes, number, references))
             address += size_bytes
         return sum(sizes), first - self.nursery.nursery_start
 

@@ -138,9 +138,13 @@ class Heap:
         self, kind: Kind, size_bytes: int, number: int, length: int
     ) -> tuple[Object, int]:
         address = self.nursery.allocate(size_bytes)
+        return self._put(address, kind, size_bytes, number, length), address
+
+    def _put(self, address: int, kind: Kind, size_bytes: int, number: int, length: int) -> Object:
+        """A new object at an address of the nursery that was reserved for it."""
         obj = Object(kind, self.nursery.filling, size_bytes, number, [None] * length)
         self.nursery.memory[address] = obj
-        return obj, address
+        return obj
 
     def set_callback(self, length: int | None) -> None:
         """Set the callback that runs after each collection caused by an allocation.
