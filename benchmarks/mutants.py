@@ -45,6 +45,7 @@ MODULES = {
     "collector.finalizing",
     "reference-exhaustion": "collector.limited",
     "reference-groups": "collector.grouping",
+    "reference-unfolded": "collector.divided",
     "reference reference-geometric": "sampling.sample_point",
     "reference reference-dotnet": "sampling.sampler",
     "reference-dotnet reference-dotnet-document": "sampling.contexts",

@@ -26,7 +26,7 @@ from fuzz.oracles.heap import AFTER_ALL, WHILE_STARTING, HeapOracle
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import NAMES, Action, ReadEphemeron, Resurrect
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation, values_of
+from fuzz.protocol.observation import Observation, summed, values_of
 from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.protocol.trace import EarlierTrace
 
@@ -110,7 +110,7 @@ class Run:
             problem = self._problem_at_start
             raise Mismatch(HeapOracle.name, "error", None, problem, WHILE_STARTING)
         checkpoint()
-        self.last = observation = self._perform(action)
+        self.last = observation = summed(self._perform(action))
         self.answered += 1
         if observation.exhausted:
             self.exhausted.append(self.answered - 1)
@@ -235,7 +235,7 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
             first.graph = shadow.graph()
         checkpoint()
         try:
-            both = first, target.perform(instead)
+            both = first, summed(target.perform(instead))
             oracle.compare(run.contract, *(judged_part(answer, run.excluded) for answer in both))
         except Mismatch as mismatch:
             del run.actions[number:]

@@ -8,9 +8,11 @@ other reasons, the actions only hit fewer edges; the oracles judge the real answ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fuzz.drawing.situation import Situation
 from fuzz.oracles import Bench
-from fuzz.protocol.actions import Action, AllocateGroup, collects, group_bytes
+from fuzz.protocol.actions import Action, AllocateGroup, Member, alone, collects, group_bytes
 from fuzz.protocol.contract import Contract, Layout
 
 
@@ -23,10 +25,14 @@ class Forecast:
     def follow(self, action: Action) -> None:
         """Continue as if the action had been performed."""
         bench = self.situation.bench
-        minors = int(self._collects(action))
-        bench.predict(action, minors)
-        if minors:
-            self.situation.objects = len(bench.shadow.reachable())
+        members: Sequence[Member] = ()
+        if self.situation.contract.counts_members and isinstance(action, AllocateGroup):
+            members = action.members
+        for each in [alone(member, action.thread) for member in members] or [action]:
+            minors = int(self._collects(each))
+            bench.predict(each, minors)
+            if minors:
+                self.situation.objects = len(bench.shadow.reachable())
 
     def _collects(self, action: Action) -> bool:
         if action.allocates:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from fuzz.drawing.situation import Choices, Situation
 from fuzz.mutator.legality import length_max
-from fuzz.protocol.contract import Contract
+from fuzz.protocol.contract import Contract, KindLayout, PartLayout
 
 NURSERIES_MAX = 4
 LENGTHS_MAX = {"string": 2**20, "array": 160}
@@ -65,10 +65,16 @@ def edge_length(situation: Situation, choices: Choices, kind: str) -> int:
     layout = situation.contract.layout.kinds.get(kind)
     if layout is None:
         return 0  # The scenario that allocates such an object ends.
+    # One of the parts has that size, or all of them together.
+    sizes: KindLayout | PartLayout
+    parts = [part for part in layout.parts if part.item_bytes]
+    sizes = choices.pick(parts) if parts and choices.below(2) else layout
     size = min(edge_bytes(situation, choices), situation.contract.layout.object_bytes_max)
     if layout.item_bytes == 1:
         size -= choices.below(2)
-    length = max((size - layout.fixed_bytes) // layout.item_bytes, 0)
+    length = max((size - sizes.fixed_bytes) // sizes.item_bytes, 0)
+    if parts:
+        return min(length, length_max(kind, situation.contract))
     if _only_arrays_reach(size, situation.contract):
         return length
     return min(length, LENGTHS_MAX[kind])

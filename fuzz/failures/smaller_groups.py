@@ -11,14 +11,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from fuzz.failures.named_slots import Name, Named
-from fuzz.protocol.actions import (
-    Action,
-    AllocateArray,
-    AllocateGroup,
-    AllocateNode,
-    AllocateString,
-    Member,
-)
+from fuzz.protocol.actions import Action, AllocateGroup, Member, alone
 
 NODE = Member("node")
 """The simplest member."""
@@ -29,7 +22,7 @@ def smaller_groups(
 ) -> Iterator[Sequence[Named]]:
     """The actions with a smaller group in place of the one at a position, the smallest first."""
     for place, member in enumerate(group.members):
-        yield _instead(named, position, _alone(member), {place: 0})
+        yield _instead(named, position, alone(member), {place: 0})
     for place in range(len(group.members)):
         others = [each for each in range(len(group.members)) if each != place]
         left = AllocateGroup(tuple(group.members[each] for each in others))
@@ -39,13 +32,6 @@ def smaller_groups(
         for simpler in _simpler(member):
             members = (*group.members[:place], simpler, *group.members[place + 1 :])
             yield _instead(named, position, AllocateGroup(members), same)
-
-
-def _alone(member: Member) -> Action:
-    """The allocation of that member alone."""
-    if member.kind == "node":
-        return AllocateNode(member.number)
-    return (AllocateString if member.kind == "string" else AllocateArray)(member.length)
 
 
 def _simpler(member: Member) -> Iterator[Member]:

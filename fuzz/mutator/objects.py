@@ -6,6 +6,7 @@ survived a minor collection.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import attrs
@@ -46,6 +47,9 @@ class ShadowObject:
     """The object of a weak reference; the key of an ephemeron."""
     value: ShadowObject | None = None
     """The value of an ephemeron; None if it is known to be lost."""
+    parts: Sequence[tuple[int, bool]] = ()
+    """The blocks of which it consists, each with its bytes and whether it lies outside; empty if it
+    is one block."""
     contents: int = 0
     """The number of a string or a block, from 1, by which its bytes are known; 0 if it has none."""
 

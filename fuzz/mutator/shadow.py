@@ -37,7 +37,7 @@ class Shadow:
         ]
         for index, obj in enumerate(self.prebuilt):
             obj.origin, obj.age = f"prebuilt {index}", OLD
-        self._followed = 0
+        self._followed = self.place = 0
         self._filled = 0  # How many strings and blocks have got a number.
         self.young: list[ShadowObject] = []
         # The periods; None if sampling is off, and if it is not paused.
@@ -73,15 +73,24 @@ class Shadow:
     def _object(self, kind: str, number: int, length: int, nonmovable: bool) -> ShadowObject:
         references = NODE_REFERENCES if kind == "node" else length if kind == "array" else 0
         size_bytes, outside = self._layout.cost(kind, length, nonmovable)
-        type_index = self._layout.kinds[kind].type_index
-        return ShadowObject(kind, type_index, number, [None] * references, size_bytes, outside)
+        layout = self._layout.kinds[kind]
+        obj = ShadowObject(
+            kind, layout.type_index, number, [None] * references, size_bytes, outside
+        )
+        if layout.parts:
+            obj.parts = self._layout.costs_of_parts(kind, length, nonmovable)
+        return obj
 
-    def follow(self, action: Action, minors: int, finalized: Sequence[int] = ()) -> None:
+    def follow(
+        self, action: Action, minors: int, finalized: Sequence[int] = (), place: int = 0
+    ) -> None:
         """The target carried out `action`, after that number of minor collections.
 
-        `finalized` are the finalizers that it ran.
+        `finalized` are the finalizers that it ran. `place` is that of a member, from 1, in a group
+        that is followed member by member.
         """
-        self._followed += 1
+        self.place = place
+        self._followed += place <= 1
         if minors:
             if isinstance(action, actions.RunAtOnce):
                 # The threads keep objects that the shadow does not have.
@@ -144,7 +153,7 @@ class Shadow:
 
     def _allocate(self, action: Any) -> None:  # noqa: ANN401 - any allocation
         kind, obj = action.kind, self.object_of(action)
-        self._append(obj, self._followed)
+        self._append(obj, f"#{self._followed}.{self.place}" if self.place else self._followed)
         self.allocated = obj
         if action.old:
             obj.age = OLD

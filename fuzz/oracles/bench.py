@@ -19,7 +19,7 @@ from fuzz.oracles.oracle import Mismatch, Oracle, RerunOracle
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_state import SamplingState
 from fuzz.oracles.survival import SurvivalOracle
-from fuzz.protocol.actions import Action
+from fuzz.protocol.actions import Action, AllocateGroup, alone
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import FIELDS, Observation
 
@@ -52,7 +52,7 @@ class Bench:
     def __init__(self, contract: Contract, excluded: Collection[str] = ()) -> None:
         contract = judged_contract(contract, excluded)
         self._excluded = excluded
-        self._exhaustion = contract.exhaustion
+        self._exhaustion, self._counts_members = contract.exhaustion, contract.counts_members
         self.nursery_bytes = contract.nursery_bytes
         self.shadow = Shadow(contract)
         self.oracles = {
@@ -74,32 +74,49 @@ class Bench:
 
     def judge(self, action: Action, observation: Observation) -> None:
         """Follow the action and judge its observation. Raises a Mismatch."""
-        action = self._follow(action, observation)
         sampling = self._sampling
-        for check in self._checks:
-            try:
-                check(action, observation, sampling.state)
-            except Mismatch as mismatch:
-                if field_of(mismatch.field) not in self._excluded:
-                    raise
+        for each, answer in self._followed(action, observation):
+            for check in self._checks:
+                try:
+                    check(each, answer, sampling.state)
+                except Mismatch as mismatch:
+                    if field_of(mismatch.field) not in self._excluded:
+                        raise
 
     def mismatches(self, action: Action, observation: Observation) -> Iterator[Mismatch]:
         """Follow the action, and judge its observation with each oracle, whatever the others find.
 
         The caller may correct the observation before the next oracle judges it.
         """
-        action = self._follow(action, observation)
-        for check in self._checks:
-            try:
-                check(action, observation, self._sampling.state)
-            except Mismatch as mismatch:
-                yield mismatch
+        for each, answer in self._followed(action, observation):
+            for check in self._checks:
+                try:
+                    check(each, answer, self._sampling.state)
+                except Mismatch as mismatch:
+                    yield mismatch
 
-    def _follow(self, action: Action, observation: Observation) -> Action:
-        """Follow the action as it was carried out, which is returned."""
+    def _followed(
+        self, action: Action, observation: Observation
+    ) -> Iterator[tuple[Action, Observation]]:
+        """Follow the action as it was carried out, with its answer.
+
+        If each member of a group counts, follow one after another, each with its own answer.
+        """
+        if not self._counts_members or not isinstance(action, AllocateGroup) or observation.error:
+            yield self._follow(action, observation), observation
+            return
+        members, answers = action.members, observation.members or ()
+        if len(answers) != len(members):
+            why = "one for each member of the group"
+            raise Mismatch("members", "members", f"{len(members)} answers", len(answers), why)
+        for place, (member, answer) in enumerate(zip(members, answers, strict=True), 1):
+            yield self._follow(alone(member, action.thread), answer, place), answer
+
+    def _follow(self, action: Action, observation: Observation, place: int = 0) -> Action:
+        """Follow the action as it was carried out, which is returned. `place` is in its group."""
         if observation.exhausted:
             action = as_exhausted(action, self._exhaustion)
-        self.shadow.follow(action, observation.minors, observation.finalized)
+        self.shadow.follow(action, observation.minors, observation.finalized, place)
         return action
 
     def predict(self, action: Action, minors: int) -> int:

@@ -66,7 +66,7 @@ class EstimateOracle(Oracle):
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
-        self._rule, self._counts_members = contract.sampling, contract.counts_members
+        self._rule = contract.sampling
         # The objects and bytes that the sample of a block stands for.
         self._stands_for: dict[ShadowObject, tuple[float, float]] = {}
         # The same for all sampled blocks since the samples were dropped.
@@ -167,7 +167,7 @@ class EstimateOracle(Oracle):
         beside_callback = observation.minors and self._shadow.callback_bytes
         if period_bytes is None or beside_callback or not self._is_of_one_period:
             return
-        samples, sizes = observation.samples, self._sizes(action, size_bytes)
+        samples, sizes = observation.samples, [part for part, _ in obj.parts] or [size_bytes]
         if period_bytes == 0:
             if samples < len(sizes):
                 why = "each allocation is, where the period is 0"
@@ -199,7 +199,7 @@ class EstimateOracle(Oracle):
                 chance = Chance(samples, expected, max(1 - samples, 0), 1 - expected)
             like = f"{member.kind} of {member.size_bytes} bytes in place {place} of a group"
             self._add("samples_by_member", like, chance)
-            start = 0 if self._counts_members else end
+            start = end
 
     def _add(self, field: str, like: str, chance: Chance) -> None:
         """Add to the samples of all allocations that are alike, and judge their sum."""
@@ -208,12 +208,6 @@ class EstimateOracle(Oracle):
         if improbability(of_all.samples, of_all.expected) + of_missed > IMPROBABLE:
             why = f"of every {like}; for their bytes {of_all.expected:.3g} are expected"
             raise self.mismatch(field, round(of_all.expected), of_all.samples, why)
-
-    def _sizes(self, action: Action, size_bytes: int) -> list[int]:
-        """The bytes of each allocation: one, or those of members that count by themselves."""
-        if not (self._counts_members and isinstance(action, AllocateGroup)):
-            return [size_bytes]
-        return [member.size_bytes for member in self._shadow.members(action)]
 
 
 def _sums(pairs: Iterable[tuple[float, float]]) -> tuple[float, float]:

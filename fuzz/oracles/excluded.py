@@ -14,7 +14,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import OF_PROMISES
 from fuzz.protocol.observation import FIELDS, Observation
 
-FOLLOWED = ("error", "minors", "seed", "ended", "buffer", "finalized", "exhausted")
+FOLLOWED = ("error", "minors", "seed", "ended", "buffer", "finalized", "exhausted", "members")
 """All later predictions depend on these. A trace is not judged after one of them was wrong."""
 _POINTERS = ("free", "limit", "top", "sample_point")
 _TOGETHER: dict[str, tuple[str, ...]] = {
@@ -60,4 +60,7 @@ def judged_part(observation: Observation, excluded: Collection[str]) -> Observat
     if not excluded:
         return observation
     nothing = Observation()
-    return observation.with_fields({field: getattr(nothing, field) for field in excluded})
+    # Each member has all fields.
+    return observation.with_fields(
+        {field: getattr(nothing, field) for field in (*excluded, "members")}
+    )

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles.sampling_state import SamplingState
 from fuzz.protocol.actions import Action
@@ -20,6 +22,7 @@ from fuzz.protocol.observation import Observation
 ON_COLLECTIONS = (
     *("minors", "order", "at", "tlab", "alive", "identity", "reports"),
     *("free", "limit", "top", "sample_point", "state", "memory", "finalized", "exhausted"),
+    "members",
 )
 """The fields that depend on when collections come, except the graph."""
 FOUND_OUT = ("lose", "lose_value", "resize")
@@ -99,6 +102,12 @@ class Oracle(Judge):
     def can_judge(cls, contract: Contract) -> bool:
         """Whether the contract contains anything that it judges."""
         return True
+
+    @override
+    def mismatch(self, field: str, expected: object, got: object, why: str) -> Mismatch:
+        """What it raises, which names the member of a group that is judged by itself."""
+        place = self._shadow.place
+        return super().mismatch(field, expected, got, f"member {place}: {why}" if place else why)
 
     @abstractmethod
     def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:

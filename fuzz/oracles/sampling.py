@@ -11,6 +11,8 @@ from functools import cache, partial
 from itertools import accumulate
 from operator import attrgetter
 
+import attrs
+
 from fuzz.mutator.objects import ShadowObject
 from fuzz.mutator.occupancy import Exhausted
 from fuzz.mutator.shadow import Shadow
@@ -23,7 +25,6 @@ from fuzz.oracles.counting.expected import (
     Request,
     Sum,
     all_of,
-    behind,
     samples_in,
 )
 from fuzz.oracles.heap import HeapOracle
@@ -59,7 +60,7 @@ class SamplingOracle(Oracle):
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
         self._rule, self._layout = contract.sampling, contract.layout
-        self._groups, self._counts_members = contract.groups, contract.counts_members
+        self._groups = contract.groups
         self._observes = frozenset(contract.observes)
         self._observes_samples = "samples" in self._observes
         self._is_stated = self._rule.is_stated
@@ -223,7 +224,6 @@ class SamplingOracle(Oracle):
         callback_bytes = self._shadow.callback_bytes if observation.minors else 0
         if callback_bytes and action.allocates:
             counted += f", the callback's string {callback_bytes}"
-        is_group = isinstance(action, AllocateGroup)
         its = Sum(
             before.period_bytes,
             before.bytes_until_sample(action.thread),
@@ -232,8 +232,10 @@ class SamplingOracle(Oracle):
             self._hits,
             outside=action.allocates and self._shadow.placed_by(action).outside,
             free_bytes=before.free_bytes[action.thread] if self._has_local_buffers else None,
-            # If each member counts, a distance may begin at each.
-            has_more=bool(callback_bytes or (is_group and self._counts_members)),
+            # A distance may begin at each part.
+            has_more=bool(
+                callback_bytes or (action.allocates and self._shadow.placed_by(action).parts)
+            ),
         )
         return describe_sum(self._rule, self._clocks[action.thread].explained(its))
 
@@ -245,6 +247,9 @@ class SamplingOracle(Oracle):
         if not action.allocates and not isinstance(action, Realloc):
             return "this action allocates nothing", 0
         obj = self._shadow.placed_by(action)
+        if obj.parts:
+            sizes = " and ".join(str(size_bytes) for size_bytes, _ in obj.parts)
+            return f"the parts of the {obj.kind} take {sizes}", obj.size_bytes
         if obj.kind != "block":
             return f"the {obj.kind} takes {obj.size_bytes}", obj.size_bytes
         counted_bytes = self._counted_bytes or 0
@@ -269,13 +274,17 @@ class SamplingOracle(Oracle):
             fits = callback_bytes + obj.size_bytes <= self._nursery_bytes
             self._callback_was_reported = not obj.outside and not fits
             self._nursery_used_bytes = 0 if self._callback_was_reported else callback_bytes
-        if not obj.outside:
+        if obj.parts:
+            self._nursery_used_bytes += sum(size for size, outside in obj.parts if not outside)
+        elif not obj.outside:
             self._nursery_used_bytes += obj.size_bytes
-        if isinstance(action, AllocateGroup):
+        if obj.parts and self._is_stated:
+            samples = self._count_parts(action, obj, observation)
+        elif isinstance(action, AllocateGroup):
             samples = self._count_group(action, obj, observation, callback_bytes)
         else:
             samples = self._count(action, obj.size_bytes, obj, observation, callback_bytes)
-        self._place = self._clocks[action.thread].place
+        self._place = self._place or self._clocks[action.thread].place
         if self._place and self._place.nursery_used_bytes is not None:
             self._nursery_used_bytes = self._place.nursery_used_bytes
         return samples
@@ -288,27 +297,29 @@ class SamplingOracle(Oracle):
         callback_bytes: int,
     ) -> int:
         """Count a group, and find the members that its samples name."""
-        members, groups = self._shadow.members(action), self._groups
-        assert groups is not None
-        if not self._is_stated or not self._counts_members:
-            samples = self._count(action, group.size_bytes, group, observation, callback_bytes)
-            if self._is_stated:
-                sizes = [member.size_bytes for member in members]
-                named = _by_member(self._own_hits, sizes)
-                is_first = groups.sampled == "first"
-                first = [sum(named), *[0] * (len(named) - 1)]
-                self._samples_by_member = first if is_first else named
-            return samples
-        start = unrecorded = 0
+        samples = self._count(action, group.size_bytes, group, observation, callback_bytes)
+        if self._is_stated:
+            assert self._groups is not None
+            sizes = [member.size_bytes for member in self._shadow.members(action)]
+            named = _by_member(self._own_hits, sizes)
+            first = [sum(named), *[0] * (len(named) - 1)]
+            self._samples_by_member = first if self._groups.sampled == "first" else named
+        return samples
+
+    def _count_parts(self, action: Action, obj: ShadowObject, observation: Observation) -> int:
+        """Count the blocks of an object, one after another. The last one is the object itself."""
         parts: list[Sequence[ExpectedSample]] = []
-        for member in members:
-            self._count(action, member.size_bytes, member, observation)
-            parts.append(behind(self._hits, start))
-            start += member.size_bytes
+        samples = unrecorded = collections = 0
+        for size_bytes, outside in obj.parts:
+            part = ShadowObject(obj.kind, obj.type_index, 0, [], size_bytes, outside)
+            samples += self._count(action, size_bytes, part, observation)
+            parts.append(self._hits)
             unrecorded += self._unrecorded
-        self._samples_by_member = [*map(len, parts)]
+            if place := self._clocks[action.thread].place:
+                collections += place.collections
+                self._place = attrs.evolve(place, collections=collections)
         self._hits, self._unrecorded = all_of(*parts), unrecorded
-        return len(self._hits)
+        return samples
 
     def _exhausted(self, action: Action, observation: Observation) -> int:
         """Count nothing. But an object may be sampled before it is found not to fit."""

@@ -539,6 +539,14 @@ def _values(action: Action) -> tuple[object, ...]:
     return attrs.astuple(action, recurse=False)
 
 
+def alone(member: Member, thread: int = 0) -> Action:
+    """The allocation of that member by itself."""
+    if member.kind == "node":
+        return AllocateNode(member.number, thread=thread)
+    kind = AllocateString if member.kind == "string" else AllocateArray
+    return kind(member.length, thread=thread)
+
+
 def objects_of(allocation: Action) -> int:
     """How many objects an allocation appends to the roots."""
     return len(allocation.members) if isinstance(allocation, AllocateGroup) else 1

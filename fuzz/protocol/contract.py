@@ -7,7 +7,7 @@ configuration. The rules and the oracles know nothing else about a target.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Literal, get_args
 
@@ -138,6 +138,14 @@ class Setting:
 
 
 @attrs.frozen
+class PartLayout:
+    """What one of the blocks costs that an object consists of."""
+
+    fixed_bytes: Count
+    item_bytes: Count = 0
+
+
+@attrs.frozen
 class KindLayout:
     """What an object of one kind costs: `fixed_bytes`, and `item_bytes` for each of its length."""
 
@@ -145,6 +153,22 @@ class KindLayout:
     """The number by which reports and graphs name the kind."""
     fixed_bytes: Count
     item_bytes: int = 0
+    parts: tuple[PartLayout, ...] = ()
+    """The blocks that are allocated one after another for an object, if it is not one block: those
+    that it refers to, and itself at last. Each has its own check, and counts by itself (V8's
+    `new Array(n)`)."""
+
+    def problems(self, kind: str) -> Iterator[str]:
+        """What is wrong with the layout of that kind, each in a sentence."""
+        yield from Limits(int(kind in KINDS_WITH_LENGTH)).problems(
+            f"item_bytes of a {kind}", self.item_bytes
+        )
+        if self.parts and kind == "block":
+            yield "parts of a block: a block has none"
+        for key in ("fixed_bytes", "item_bytes") if self.parts else ():
+            total, sum_bytes = getattr(self, key), sum(getattr(part, key) for part in self.parts)
+            if sum_bytes != total:
+                yield f"{key} of a {kind} is {total}; it must be that of its parts, {sum_bytes}"
 
 
 @attrs.frozen
@@ -182,6 +206,20 @@ class Layout:
     def cost(self, kind: str, length: int, nonmovable: bool) -> tuple[int, bool]:
         """The bytes that the sampler counts for an object, and whether it lies outside."""
         layout = self.kinds[kind]
+        if layout.parts:
+            sizes = self.costs_of_parts(kind, length, nonmovable)
+            return sum(size_bytes for size_bytes, _ in sizes), sizes[-1][1]
+        return self._cost(layout, length, nonmovable)
+
+    def costs_of_parts(
+        self, kind: str, length: int, nonmovable: bool
+    ) -> Sequence[tuple[int, bool]]:
+        """The same for each part of an object; nothing if it is one block."""
+        return [self._cost(part, length, nonmovable) for part in self.kinds[kind].parts]
+
+    def _cost(
+        self, layout: KindLayout | PartLayout, length: int, nonmovable: bool
+    ) -> tuple[int, bool]:
         raw_bytes = layout.fixed_bytes + layout.item_bytes * length
         is_outside = nonmovable and self.nonmovable == "outside"
         if is_outside or raw_bytes >= self.large_object_bytes:
@@ -195,8 +233,7 @@ class Layout:
         for kind, sizes in self.kinds.items():
             legal = Limits(0, self.object_bytes_max)
             yield from legal.problems(f"fixed_bytes of a {kind}", sizes.fixed_bytes)
-            legal = Limits(int(kind in KINDS_WITH_LENGTH))
-            yield from legal.problems(f"item_bytes of a {kind}", sizes.item_bytes)
+            yield from sizes.problems(kind)
         if any(high <= low for low, high in pairwise((0, *self.size_classes))):
             yield "layout.size_classes must rise, from at least 1"
         if "block" in self.kinds and len(self.kinds) > 1:
@@ -529,6 +566,11 @@ class Contract:
     def counts_members(self) -> bool:
         """Whether each member of a group counts by itself."""
         return self.groups is not None and self.groups.counted == "each"
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether an object may be several blocks."""
+        return any(kind.parts for kind in self.layout.kinds.values())
 
     def without(self, actions: Collection[str]) -> Contract:
         """The same contract without these actions."""

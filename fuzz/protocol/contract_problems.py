@@ -165,6 +165,7 @@ def _needs(contract: Contract) -> Iterator[str]:
         ("exhausted in observes", "exhaustion"): contract.exhaustion,
         ("allocate_group in actions", "groups"): contract.groups,
         ("samples_by_member in observes", "groups"): contract.groups,
+        ("members in observes", "groups counted each"): contract.counts_members,
         ("register_finalizer in actions", "finalizers"): contract.finalizers,
         ("allocate_ephemeron in actions", "finalizers"): contract.finalizers,
         ("register_finalizer in actions", "run_finalizers"): "run_finalizers" in contract.actions,
@@ -172,6 +173,11 @@ def _needs(contract: Contract) -> Iterator[str]:
     for (what, need), is_there in needed.items():
         if what.split()[0] in listed and not is_there:
             yield f"{what} needs {need}"
+    is_open = "buffer" in counting.needs_observed or not counting.predicts_places
+    if contract.has_parts and counting.depends_on_collections and is_open:
+        yield f"parts in layout cannot be predicted where counting is by {counting.by}"
+    if contract.has_parts and contract.exhaustion:
+        yield "parts in layout cannot be there with exhaustion"
     if "tlab" in listed and not counting.shows_local_buffers:
         yield f"tlab in observes needs buffers of threads, and counting is by {counting.by}"
 
@@ -187,6 +193,7 @@ def _fields(contract: Contract) -> Iterator[str]:
         **{f"{promise} in promises": (OF_PROMISES[promise],) for promise in promised},
         "distances random": ("samples",) if is_random else (),
         "enabling reseeds": ("seed",) if rule.enabling == "reseeds" else (),
+        "groups counted each": ("members",) if contract.counts_members else (),
         f"counting by {counting.by}": counting.needs_observed,
         "exhaustion": ("exhausted", "minors") if contract.exhaustion else (),
     }
@@ -200,12 +207,12 @@ def _fields(contract: Contract) -> Iterator[str]:
         "at_once": (contract.at_once, ["set_period"]),
         "shared_bytes": (contract.layout.shared_bytes, ["realloc"]),
         f"counting by {counting.by}": (True, sorted(counting.excludes)),
-        "exhaustion": (contract.exhaustion, ["pin", "run_at_once", "allocate_group"]),
-        # A collection between two members is not predicted.
-        "groups counted each": (
-            contract.counts_members,
-            ["limit", "at", "reports", "offsets", "collections", "set_callback"],
+        # Between two parts, neither a collection is predicted, nor which part is sampled.
+        "parts in layout": (
+            contract.has_parts,
+            [*OF_PROMISES, *("limit", "outside", "reports", "offsets", "set_callback")],
         ),
+        "exhaustion": (contract.exhaustion, ["pin", "run_at_once", "allocate_group"]),
     }
     for what, (applies, names) in excluded.items():
         for name in names:

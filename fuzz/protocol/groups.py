@@ -2,8 +2,8 @@
 
 Compilers fold neighbouring allocations into one reservation: one check against the limit, and one
 size that the sampler counts. The members lie side by side. Invariant: a group is never divided. It
-takes at most `bytes_max`, and a collection comes before its first member or, if each member counts
-by itself, anywhere.
+takes at most `bytes_max`, and a collection comes before its first member. But a system that does
+not fold counts and answers each member as if it had been allocated by itself.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Groups:
     members_max: Annotated[int, MEMBERS] = 2
     kinds: tuple[MemberKind, ...] = ("node",)
     counted: Literal["as_one", "each"] = "as_one"
-    """A group counts `as_one` allocation of all its bytes, or `each` member counts by itself, as in
-    a system that does not fold."""
+    """A group counts `as_one` allocation of all its bytes. Or `each` member is an allocation of its
+    own, with an answer of its own in `members`, as in a system that does not fold."""
     sampled: Literal["containing", "first"] = "containing"
     """A sample names the member `containing` the sampled byte (Jung and Bolz-Tereick, Low Overhead
     Allocation Sampling in a Garbage Collected Virtual Machine, section 3.5), or always the `first`
@@ -52,13 +52,17 @@ class Groups:
             elif (least_bytes := layout.cost(kind, 0, nonmovable=False)[0]) > self.bytes_max:
                 most = f"groups.bytes_max is {self.bytes_max}"
                 yield f"{most}, but the least {kind} takes {least_bytes}"
+            if self.counted == "as_one" and kind in layout.kinds and layout.kinds[kind].parts:
+                yield f"groups.kinds lists {kind}, which has parts, so it is never counted as_one"
         if self.bytes_max >= layout.large_object_bytes:
             yield (
                 f"groups.bytes_max is {self.bytes_max}; it must be below large_object_bytes, "
                 f"{layout.large_object_bytes}, since a group lies in the nursery"
             )
-        if self.counted == "each" and contract.sampling.counting.has_local_buffers:
-            by = contract.sampling.counting.by
-            yield f"groups counted each cannot be predicted where counting is by {by}"
+        if self.counted == "as_one" and self.bytes_max > contract.nursery_bytes:
+            yield (
+                f"groups.bytes_max is {self.bytes_max}; it must be at most nursery_bytes, "
+                f"{contract.nursery_bytes}, where a group counts as_one"
+            )
         if self.counted == "each" and self.sampled == "first":
             yield "groups counted each are sampled containing, since no member counts for another"

@@ -327,9 +327,10 @@ def observation_from_data(data: object) -> Observation:
     """The observation of one line. Raises ValueError saying what is wrong with it."""
     fields = as_object(data)
     observation = _flat(fields, Observation)
-    for field in ("samples", "minors"):
-        if field in fields and (count := fields[field]) not in COUNTS:
-            raise ValueError(f"{field} is {quoted(count)}; it must be {COUNTS}")
+    for each in (fields, *(fields.get("members") or ())):
+        for field in ("samples", "minors"):
+            if field in each and (count := each[field]) not in COUNTS:
+                raise ValueError(f"{field} is {quoted(count)}; it must be {COUNTS}")
     return observation
 
 

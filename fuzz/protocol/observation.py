@@ -78,6 +78,9 @@ class Observation:
     """For each sample, the bytes of allocation that it stands for."""
     samples_by_member: list[int] | None = None
     """How many samples name each member of the allocated group."""
+    members: list[Observation] | None = None
+    """If each member of a group counts by itself: the answer to each, as if it had been allocated
+    alone. The other fields follow from these; see `summed`."""
     reports: list[Report] = attrs.Factory(list)
     graph: list[list[int]] | None = None
     """One row for each object, in the order of discovery from the roots and then the prebuilt
@@ -112,6 +115,31 @@ class Observation:
         for name, value in fields.items():
             setattr(other, name, value)
         return other
+
+
+def summed(answer: Observation) -> Observation:
+    """The answer itself. If it has one for each member, its own fields are those of all together.
+
+    What happened is added up. What describes the heap afterwards is that of the last member.
+    """
+    members = answer.members
+    if not members or answer.error is not None:
+        return answer
+    sizes = [member.size for member in members]
+    return members[-1].with_fields(
+        {
+            "samples": sum(member.samples for member in members),
+            "minors": sum(member.minors for member in members),
+            "order": "".join(member.order for member in members),
+            "size": None if None in sizes else sum(filter(None, sizes)),
+            "at": members[0].at,
+            "offsets": [],
+            "weights": [weight for member in members for weight in member.weights],
+            "samples_by_member": [member.samples for member in members],
+            "members": members,
+            "reports": [report for member in members for report in member.reports],
+        }
+    )
 
 
 FIELDS = tuple(field.name for field in attrs.fields(Observation))

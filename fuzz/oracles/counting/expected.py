@@ -83,13 +83,6 @@ def samples_in(hits: Sequence[ExpectedSample], start: int, end: int) -> int:
     return sum(start <= hit.offset < end for hit in hits)
 
 
-def behind(hits: Sequence[ExpectedSample], start: int) -> Sequence[ExpectedSample]:
-    """The samples of a part that begins at byte `start` of the allocation."""
-    if isinstance(hits, Alike):
-        return hits
-    return [attrs.evolve(hit, offset=start + hit.offset) for hit in hits]
-
-
 def all_of(*parts: Sequence[ExpectedSample]) -> Sequence[ExpectedSample]:
     """The samples of several parts, one after another."""
     if any(isinstance(part, Alike) for part in parts):

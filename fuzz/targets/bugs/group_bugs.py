@@ -1,17 +1,20 @@
-"""Known bugs of an allocation of several objects, in the reference that has groups.
+"""Known bugs of an allocation of several objects, and of an object of several blocks.
 
 Each subclass overrides the method with the mistake, and a comment states the correct behaviour.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from fuzz.targets.bugs.known_bug import Host
+from gcmodel.collector.divided import DividedAllocation, DividedParts
 from gcmodel.collector.grouping import GroupAllocation, GroupingParts
 from gcmodel.memory.layout import WORD_BYTES
 
 GROUPS = Host("reference-groups", GroupingParts())
+UNFOLDED = Host("reference-unfolded", DividedParts())
 OURS = "our own"
 
 
@@ -62,3 +65,22 @@ class GroupCheckedByFirst(GroupAllocation):
         address = super().reserve_group(sizes[:1])
         self._heap.nursery.nursery_free += sum(sizes[1:])  # Correct: before the check.
         return address
+
+
+@UNFOLDED.bug("array-reserved-at-once", OURS, ("places", "sampling"), 1)
+class ArrayReservedAtOnce(DividedAllocation):
+    """Both blocks of an array have one check, and count as one allocation."""
+
+    def reserve_blocks(self, sizes: Sequence[int]) -> Iterator[int]:
+        # Correct: a check for each.
+        address = self._heap.nursery.allocate(sum(sizes))
+        return accumulate(sizes[:-1], initial=address)
+
+
+@UNFOLDED.bug("array-before-its-items", OURS, ("places", "sampling", "heap"), 1)
+class ArrayBeforeItsItems(DividedAllocation):
+    """The block of an array is reserved before that of its items."""
+
+    def reserve_blocks(self, sizes: Sequence[int]) -> Iterator[int]:
+        # Correct: in this order.
+        return reversed([*super().reserve_blocks(sizes[::-1])])

@@ -51,6 +51,10 @@ _PLACES = {
         "with_groups:GroupsTarget",
         "which allocates several objects at once, as compiled code does",
     ),
+    "reference-unfolded": (
+        "unfolded:UnfoldedTarget",
+        "which allocates arrays in two blocks, and groups one by one",
+    ),
     "reference-dotnet": ("dotnet:DotnetTarget", "which samples like .NET 10"),
     "reference-dotnet-document": (
         "dotnet:DotnetDocumentTarget",

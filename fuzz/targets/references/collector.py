@@ -209,7 +209,11 @@ class ReferenceTarget(FullTarget):
         return observation
 
     def _answer(self, action: Action, observation: Observation) -> None:
-        """Carry out the action, and observe what answers it."""
+        """Carry out the action, and observe what answers it, or each member of a group."""
+        if isinstance(action, actions.AllocateGroup):
+            members = [actions.alone(member, action.thread) for member in action.members]
+            observation.members = [*map(self.perform, members)]
+            return
         result = self.carry_out[type(action)](self._heap, action)
         if action.allocates:
             observation.size, observation.at = result

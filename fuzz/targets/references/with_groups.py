@@ -32,7 +32,7 @@ LARGER = {
 }
 FOLD = Setting("fold", 1, Range(0, 1), choices=(1, 1, 1, 0))
 MEMBERS_MAX = 5
-SHOWN_UNFOLDED = ("samples", "minors", "size", "value", "identity", "graph", "contents")
+NAMED = "samples_by_member"
 KINDS = {"node": Kind.NODE, "array": Kind.ARRAY, "string": Kind.STRING}
 
 
@@ -43,14 +43,6 @@ def _pair(member: Member) -> tuple[Kind, int]:
 def _allocate(heap: Heap, group: AllocateGroup) -> tuple[int, int]:
     assert isinstance(heap, GroupingHeap)
     return heap.allocate_group([*map(_pair, group.members)])
-
-
-def _alone(heap: Heap, member: Member) -> int:
-    """Allocate a member by itself; returns its bytes."""
-    kind, number = _pair(member)
-    if kind is Kind.NODE:
-        return heap.allocate_node(number)[0]
-    return (heap.allocate_array if kind is Kind.ARRAY else heap.allocate_string)(number)[0]
 
 
 class GroupsTarget(ReferenceTarget):
@@ -76,31 +68,21 @@ class GroupsTarget(ReferenceTarget):
         bytes_max = (chosen["large_object_bytes"] - 1) // 8 * 8
         groups = Groups(bytes_max, MEMBERS_MAX, ("node", "array", "string"))
         if chosen["fold"]:
-            observes = (*contract.observes, "samples_by_member")
-            return attrs.evolve(contract, groups=groups, observes=observes)
+            return attrs.evolve(contract, groups=groups, observes=(*contract.observes, NAMED))
         return attrs.evolve(
-            contract.without(["set_callback"]),
+            contract,
             groups=attrs.evolve(groups, counted="each"),
-            observes=(*SHOWN_UNFOLDED, "samples_by_member"),
-            promises=(),
+            observes=(*contract.observes, NAMED, "members"),
         )
 
     @override
     def _answer(self, action: Action, observation: Observation) -> None:
-        if not isinstance(action, AllocateGroup):
+        if not (self._folds and isinstance(action, AllocateGroup)):
             super()._answer(action, observation)
-        elif self._folds:
+        else:
             observation.size, at = self.carry_out[AllocateGroup](self._heap, action)
             observation.at, observation.outside = at, False
             observation.samples_by_member = self._named(at, len(action.members))
-        else:
-            observation.size, observation.samples_by_member = 0, []
-            for member in action.members:
-                before = self._heap.events.order.count("s")
-                observation.size += _alone(self._heap, member)
-                samples = self._heap.events.order.count("s") - before
-                observation.samples_by_member.append(samples)
-        if isinstance(action, AllocateGroup):
             self._fill(action)
 
     def _named(self, at: int, members: int) -> list[int]:

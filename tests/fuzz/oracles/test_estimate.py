@@ -18,6 +18,7 @@ from fuzz.protocol import actions as do
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.groups import Groups
+from fuzz.protocol.observation import Observation
 
 BLOCKS = 10_000
 NODE = do.AllocateNode(0)
@@ -473,10 +474,13 @@ def test_members_that_count_by_themselves_are_sampled_once_each(contract: Contra
     layout = {"large_object_bytes": 72}
     grouping = attrs.evolve(with_layout(contract, **layout), groups=Groups(64, counted="each"))
     two = do.AllocateGroup((do.Member("node"), do.Member("node")))
-    steps = do.EnableSampling(8), *[two] * 200
-    Judge(at_random(grouping, **ONE), EstimateOracle)(*steps, samples=2)
-    judge = Judge(at_random(grouping, **ONE), EstimateOracle)
-    assert mismatch_in(judge, *steps, samples=1).direction == "less"
+    one, none = Observation(samples=1, order="s"), Observation()
+    right, wrong = (
+        [do.EnableSampling(8), *[answer(two, members=[one, other])] * 200] for other in (one, none)
+    )
+    Judge(at_random(grouping, **ONE))(*right)
+    mismatch = mismatch_in(Judge(at_random(grouping, **ONE)), *wrong)
+    assert (mismatch.oracle, mismatch.direction) == ("estimate", "less")
 
 
 TWO_NODES = do.AllocateGroup((do.Member("node"), do.Member("node")))

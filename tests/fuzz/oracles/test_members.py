@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import attrs
 import pytest
-from judging import Judge
+from judging import Judge, answer
 
 from fuzz.oracles import Bench
 from fuzz.oracles.excluded import excluded_for
@@ -77,12 +77,41 @@ def test_the_first_member_is_named_where_the_contract_says_so(contract: Contract
     assert named.why.startswith("each sample names the first member")
 
 
-@pytest.mark.parametrize("counted", ["as_one", "each"])
-def test_several_members_are_named_for_several_samples(
-    counted: Literal["as_one", "each"], contract: Contract
-) -> None:
-    of_all = judge(contract, counted=counted)
+def each_with(*samples: int) -> dict[str, Any]:
+    """The answers of members that count by themselves."""
+    return {"members": [Observation(samples=each, order="s" * each) for each in samples]}
+
+
+def test_several_members_are_named_for_several_samples(contract: Contract) -> None:
+    of_all = judge(contract)
     assert of_all.verdict(EVERY_16, TWO, samples=3, order="sss", samples_by_member=[1, 2]) is None
+    each = judge(contract, counted="each")
+    assert each.verdict(EVERY_16, TWO, **each_with(1, 2)) is None
+
+
+def test_a_member_that_counts_by_itself_is_named_in_a_mismatch(contract: Contract) -> None:
+    mismatch = judge(contract, counted="each").mismatch(EVERY_16, TWO, **each_with(1, 1))
+    assert (mismatch.oracle, mismatch.field, mismatch.expected) == ("sampling", "samples", 2)
+    assert mismatch.why.startswith("member 2: ")
+
+
+@pytest.mark.parametrize("answers", [{}, {"samples": 2}, each_with(1)])
+def test_each_member_that_counts_by_itself_has_an_answer(
+    answers: dict[str, Any], contract: Contract
+) -> None:
+    mismatch = judge(contract, counted="each").mismatch(EVERY_16, TWO, **answers)
+    assert (mismatch.field, mismatch.expected) == ("members", "2 answers")
+
+
+@pytest.mark.parametrize(
+    ("counted", "answers"), [("as_one", {"samples_by_member": [0, 0]}), ("each", each_with(0, 0))]
+)
+def test_objects_have_the_names_of_their_places_in_the_group(
+    counted: Literal["as_one", "each"], answers: dict[str, Any], contract: Contract
+) -> None:
+    group = judge(contract, counted=counted)
+    group(answer(TWO, **answers), AllocateNode(0))
+    assert [obj.name for obj in group.shadow.roots] == ["#1.1", "#1.2", "#2"]
 
 
 def test_what_was_counted_before_brings_the_sample_nearer(contract: Contract) -> None:
@@ -151,21 +180,18 @@ ONE_DRAW: dict[str, Any] = {
 }
 
 
-def test_members_that_count_by_themselves_have_their_bytes_behind_those_before(
-    contract: Contract,
-) -> None:
+def test_members_that_count_by_themselves_have_distances_of_their_own(contract: Contract) -> None:
     each = judge(contract, counted="each", **ONE_DRAW)
     each(EnableSampling(8))
-    each.bench.predict(TWO, minors=0)
-    first, second = each.state.offsets
-    assert first < 32 <= second
+    each(TWO, **each_with(1, 1))
+    assert each.state.offsets[0] < 32
 
 
 def test_the_samples_of_each_member_are_those_that_a_pause_leaves_out(contract: Contract) -> None:
     paused = judge(contract, counted="each", paused="counting")
     paused(EVERY_16, PauseSampling())
-    paused(TWO, samples_by_member=[0, 0])
-    assert paused.state.unrecorded == 3
+    paused(TWO, **each_with(0, 0))
+    assert paused.state.unrecorded == 2  # Those of the last member.
 
 
 def test_the_samples_of_a_callback_name_no_member(contract: Contract) -> None:

@@ -16,6 +16,7 @@ from fuzz.protocol.contract import (
     KindLayout,
     Layout,
     OldSpace,
+    PartLayout,
     Prebuilt,
     Range,
     SamplingRule,
@@ -72,6 +73,16 @@ AT_ONCE: dict[str, Any] = {
     "at_once": AtOnce(unseen_bytes=8),
 }
 BLOCKS: dict[str, Any] = {}
+
+
+def with_parts(*parts: tuple[int, int]) -> dict[str, Any]:
+    """Arrays of these parts; those of the contract take 16 bytes, and 8 an item."""
+    array = KindLayout(3, 16, 8, tuple(PartLayout(*part) for part in parts))
+    kinds = {"node": KindLayout(1, 32), "string": KindLayout(4, 25, 1)}
+    return {"kinds": {**kinds, "array": array, "weakref": KindLayout(2, 16)}}
+
+
+PARTS = with_parts((8, 8), (8, 0))
 FINALIZERS = ("allocate_node", "register_finalizer")
 PERIOD: dict[str, Any] = {"distances": "period", "first_bytes": ()}
 
@@ -248,6 +259,34 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (PLAIN, {"groups": Groups(8, kinds=("array",))}, "groups.bytes_max is 8, but the least arr"),
     (PLAIN, {"groups": Groups(64)}, "groups.bytes_max is 64; it must be below large_"),
     (PLAIN, {"actions": ("allocate_group",)}, "allocate_group in actions needs groups"),
+    (
+        PLAIN,
+        {"groups": Groups(56), "nursery_bytes": 48},
+        "groups.bytes_max is 56; it must be at most nursery_bytes, 48, where a group counts as_one",
+    ),
+    (
+        PLAIN,
+        {"groups": Groups(56, counted="each")},
+        "groups counted each needs members in observes",
+    ),
+    (
+        PLAIN,
+        {"groups": Groups(56), "observes": (*PLAIN["observes"], "members")},
+        "members in observes needs groups counted each",
+    ),
+    # Parts.
+    (PLAIN, with_parts((8, 8), (16, 0)), "fixed_bytes of a array is 16; it must be that of its p"),
+    (PLAIN, with_parts((8, 0), (8, 0)), "item_bytes of a array is 8; it must be that of its part"),
+    (PLAIN, with_parts((17, 8), (-1, 0)), "layout.kinds.array.parts[…].fixed_bytes is -1; it must"),
+    (PLAIN, PARTS, "set_callback cannot be listed with parts in layout"),
+    (
+        {**PLAIN, "actions": WITHOUT_CALLBACKS},
+        {**PARTS, "groups": Groups(56, kinds=("array",))},
+        "groups.kinds lists array, which has parts, so it is never counted as_one",
+    ),
+    (LIMITED, PARTS, "parts in layout cannot be there with exhaustion"),
+    (CONTEXTS, PARTS, "parts in layout cannot be predicted where counting is by contexts"),
+    (STREAMS, PARTS, "parts in layout cannot be predicted where counting is by streams"),
     (
         STREAMS,
         {"groups": Groups(32, kinds=("string",))},

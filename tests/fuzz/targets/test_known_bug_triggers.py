@@ -57,6 +57,7 @@ LONG_STRING = do.AllocateString(767)
 """Too long for a TLAB of the default size."""
 EACH_BYTE = {"period_bytes": 1}
 SAMPLED_BY_8 = {"period_bytes": 8, "sampler_seed": 1}
+SMALL_EDEN = {"desired_bytes": 32}
 OUTSIDE, WIDE = do.AllocateNode(0, nonmovable=True), do.AllocateString(31)
 CALLBACK = (do.SetCallback(31), do.EnableSampling(1024))
 PREBUILT = (ARRAY, do.Write(0, 0, 0), MINOR, do.LoadPrebuilt(1))
@@ -207,6 +208,8 @@ TRIGGERS: dict[str, Scenario] = {
     "group-one-word-short": [TWO_NODES],
     "group-reserved-in-parts": [{"nursery_bytes": 136}, NODE, NODE, NODE, TWO_NODES],
     "group-checked-by-first": [EVERY_8, TWO_NODES],
+    "array-reserved-at-once": [SMALL_EDEN, EMPTY],
+    "array-before-its-items": [EMPTY],
     "exhausted-by-garbage": [*OLD_STRINGS, do.AllocateString(400)],
     "limit-never-compared": [SMALL_HEAP, STRING, do.AllocateString(8), FULL],
     "exhaustion-drops-pending": [*DEAD, FULL_HEAP, RUN],
@@ -434,6 +437,10 @@ NEAR_MISSES: dict[str, Scenario] = {
     # All members fit.
     "group-reserved-in-parts": [{"nursery_bytes": 136}, NODE, NODE, TWO_NODES],
     "group-checked-by-first": [do.EnableSampling(64), TWO_NODES],
+    # The buffer has room for both blocks.
+    "array-reserved-at-once": [NODE, EMPTY],
+    # Another object is one block.
+    "array-before-its-items": [NODE],
     # There is room without a collection.
     "exhausted-by-garbage": [*OLD_STRINGS, do.AllocateString(300)],
     "limit-never-compared": [SMALL_HEAP, STRING, STRING, FULL],
