@@ -326,8 +326,12 @@ def action_from_data(data: object) -> Action:
 def observation_from_data(data: object) -> Observation:
     """The observation of one line. Raises ValueError saying what is wrong with it."""
     fields = as_object(data)
+    stated = fields.get("members")
+    members = stated if isinstance(stated, list) else ()
+    if any(isinstance(each, dict) and each.get("members") for each in members):
+        raise ValueError("members[…] has members, and must have none")
     observation = _flat(fields, Observation)
-    for each in (fields, *(fields.get("members") or ())):
+    for each in (fields, *members):
         for field in ("samples", "minors"):
             if field in each and (count := each[field]) not in COUNTS:
                 raise ValueError(f"{field} is {quoted(count)}; it must be {COUNTS}")

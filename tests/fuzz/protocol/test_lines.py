@@ -25,6 +25,20 @@ from fuzz.targets.references import REFERENCES
 def test_what_no_target_can_have_counted_is_a_mistake(field: str, count: int) -> None:
     with pytest.raises(ValueError, match=rf"{field} is .{{1,41}}; it must be from 0 to"):
         observation_from_data({field: count})
+    with pytest.raises(ValueError, match=rf"{field} is .{{1,41}}; it must be from 0 to"):
+        observation_from_data({"members": [{}, {field: count}]})
+
+
+def test_the_answer_for_each_member_is_read_as_it_was_written() -> None:
+    answer = Observation(members=[Observation(samples=1, graph=[[1, 0]]), Observation()])
+    assert observation_from_data(from_line(to_line(unstructured(answer)))) == answer
+
+
+@pytest.mark.parametrize("depth", [2, 100, 10_000])
+def test_the_answer_for_a_member_has_none_for_its_members(depth: int) -> None:
+    line = '{"members": [' * depth + "{}" + "]}" * depth
+    with pytest.raises(ValueError, match=r"members|not a line"):
+        observation_from_data(from_line(line))
 
 
 @pytest.mark.parametrize("count", [0, 2**62])
