@@ -24,7 +24,7 @@ class MembersOracle(Oracle):
     """Compares the members that samples name with those that have the sampled bytes."""
 
     name = "members"
-    judges = ("samples_by_member",)
+    judges = ("samples_by_member", "members")
     relies_on = (SamplingOracle,)
 
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
