@@ -32,7 +32,7 @@ def measured() -> dict[str, Any]:
 
 def test_the_measured_opcodes_are_those_of_an_allocation(measured: dict[str, Any]) -> None:
     functions = {function for function, _, _ in measured["never"]["opcodes"]}
-    heap_functions = {"allocate_node", "_allocate", "_place_young", "rounded"}
+    heap_functions = {"allocate_node", "_allocate", "_place_young", "_put", "rounded"}
     assert functions == {*heap_functions, "allocate", "__init__"}
 
 
