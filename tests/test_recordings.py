@@ -9,25 +9,33 @@ others.
 
 from __future__ import annotations
 
-import io
-import json
-import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, groupby
-from pathlib import Path
 from typing import Any, cast
 
 import attrs
 import pytest
+from recorded_sessions import (
+    COLLECT_AND_REPORT,
+    COMMANDS,
+    DEFAULT_LARGE_OBJECT_BYTES,
+    PLAIN,
+    SAMPLING,
+    SESSIONS,
+    JsonObject,
+    Session,
+    Step,
+    each_session,
+    has_pinned,
+    is_beyond_room,
+    is_limit_stale,
+    is_top_unread,
+)
 
-from fuzz.oracles import Bench, Mismatch
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule
-from fuzz.protocol.observation import Observation
-from fuzz.protocol.observation import Report as ObservedReport
 from fuzz.targets.bugs.known_bugs import planted_parts
-from fuzz.targets.references.collector import CARRY_OUT, KINDS
+from fuzz.targets.references.collector import CARRY_OUT
 from gcmodel import Configuration, Heap, HeapError, Parts
 from gcmodel.collector.major import State
 from gcmodel.collector.minor import MinorCollection
@@ -39,138 +47,7 @@ from gcmodel.memory.nursery import Nursery
 from gcmodel.memory.objects import PINNED, Object
 from gcmodel.sampling.sample_point import Sampling
 
-SHIPPED = Path(__file__).parent / "recordings"
-"""`plain` and `sampling` are the same sessions without sampling and with it. `deep` has internal
-figures, `pin` has pins that the collector mostly refuses, `more` has pinned objects that divide the
-nursery, and copied cards. Each session of `finds` has the findings that it shows in its name. `off`
-has pins mostly while sampling is off; those sessions with `unread-top` in their names show that the
-collector keeps a wrong `real_top` as long as nothing reads it."""
-
-DEFAULT_LARGE_OBJECT_BYTES = 64
 CARD_ITEMS = 4
-NODE_FIELDS = {"prev": 0, "next": 1}
-COLLECT_AND_REPORT = -1
-
-JsonObject = dict[str, Any]
-Step = tuple[JsonObject, JsonObject]
-"""A command and its answer."""
-
-
-@attrs.frozen
-class Session:
-    """A recorded session: the commands of a collector and its answers."""
-
-    archive: str
-    name: str
-    text: str = attrs.field(repr=False)
-
-    def steps(self) -> list[Step]:
-        """With a `real_top` that was never read as it should be; all else is as recorded."""
-        return [
-            (command, answer | {"real_top": answer["top"]} if is_top_unread(answer) else answer)
-            for command, answer in self.recorded_steps()
-        ]
-
-    def recorded_steps(self) -> list[Step]:
-        lines = [json.loads(line) for line in self.text.splitlines()]
-        return [(line["cmd"], line["ans"]) for line in lines]
-
-
-def is_top_unread(answer: JsonObject) -> bool:
-    """Whether `real_top` is stale. Without a sample point the collector does not read it."""
-    return answer.get("sample_point") is None and answer.get("real_top") != answer.get("top")
-
-
-# Reading the recordings.
-
-
-def sessions_of(path: Path) -> Iterator[Session]:
-    with tarfile.open(path) as archive:
-        for member in archive:
-            content = archive.extractfile(member)
-            if content is not None and member.name.endswith(".jsonl"):
-                text = io.TextIOWrapper(content, "utf-8").read()
-                yield Session(path.name.removesuffix(".tar.xz"), Path(member.name).name, text)
-
-
-SESSIONS = sorted(
-    chain.from_iterable(map(sessions_of, SHIPPED.glob("*.tar.xz"))),
-    key=lambda each: (each.archive, each.name),
-)
-PLAIN, SAMPLING = (
-    {each.name: each for each in SESSIONS if each.archive == f"incminimark-{kind}"}
-    for kind in ("plain", "sampling")
-)
-"""The sessions recorded twice, under the same name: without sampling and with it."""
-ONE_IN = 4
-"""The fast tests take one of that many recordings."""
-
-each_session = pytest.mark.parametrize(
-    "session",
-    [
-        pytest.param(
-            each, marks=[pytest.mark.slow] * (number % ONE_IN > 0), id=f"{each.archive}/{each.name}"
-        )
-        for number, each in enumerate(SESSIONS)
-    ],
-)
-
-
-# What the commands mean.
-
-
-def field_of(command: JsonObject) -> int:
-    """The number of a node's field, or of an array's item."""
-    field = command["field"]
-    return NODE_FIELDS[field] if isinstance(field, str) else int(field)
-
-
-def node(command: JsonObject, slot: int, number: int) -> list[Action]:
-    links = [do.Write(slot, field, command[name]) for name, field in NODE_FIELDS.items()]
-    return [do.AllocateNode(number), *links]
-
-
-def array(command: JsonObject, slot: int, _number: int) -> list[Action]:
-    items = [do.Write(slot, index, root) for index, root in enumerate(command["items"])]
-    return [do.AllocateArray(command["length"]), *items]
-
-
-def read(command: JsonObject, *_: int) -> list[Action]:
-    root = command["root"]
-    return [do.ReadNumber(root) if command["field"] == "x" else do.Read(root, field_of(command))]
-
-
-def copy_array(command: JsonObject, *_: int) -> list[Action]:
-    names = ("source", "dest", "source_start", "dest_start", "length")
-    return [do.CopyArray(*[command[name] for name in names])]
-
-
-COMMANDS: dict[str, Callable[[JsonObject, int, int], list[Action]]] = {
-    "setup": lambda *_: [],
-    "noop": lambda *_: [],
-    "malloc_node": node,
-    "malloc_array": array,
-    "malloc_string": lambda command, *_: [do.AllocateString(command["length"])],
-    "malloc_string_nonmovable": lambda command, *_: [do.AllocateString(command["length"], True)],
-    "malloc_weakref": lambda command, *_: [do.AllocateWeakref(command["root"])],
-    "drop": lambda command, *_: [do.Free(command["root"])],
-    "read": read,
-    "write": lambda command, *_: [do.Write(command["root"], field_of(command), command["value"])],
-    "copy_array": copy_array,
-    "deref": lambda command, *_: [do.ReadWeakref(command["root"])],
-    "id": lambda command, *_: [do.TakeIdentity(command["root"])],
-    "pin": lambda command, *_: [do.Pin(command["root"])],
-    "unpin": lambda command, *_: [do.Unpin(command["root"])],
-    "enable_sampling": lambda command, *_: [do.EnableSampling(command["period"])],
-    "disable_sampling": lambda each, *_: [do.DisableSampling(each["how"] == COLLECT_AND_REPORT)],
-    "minor": lambda *_: [do.CollectMinor()],
-    "minor_progress": lambda *_: [do.CollectProgress()],
-    "major_step": lambda *_: [do.CollectStep()],
-    "collect": lambda *_: [do.CollectFull()],
-    "check": lambda *_: [do.CheckHeap()],
-    "finish": lambda *_: [do.CollectFull(), do.CheckHeap()],
-}
-"""The actions of a command, by the slot of what it allocates and the number of a node."""
 
 
 # The findings.
@@ -208,24 +85,9 @@ class Finding:
     may_show: Callable[[Sequence[Step]], bool]
 
 
-def is_limit_stale(answer: JsonObject) -> bool:
-    """Whether the limit stayed behind the sample point and the end of the room."""
-    sample_point = answer.get("sample_point")
-    return sample_point is not None and answer["top"] < min(sample_point, answer["real_top"])
-
-
-def is_beyond_room(answer: JsonObject) -> bool:
-    """Whether the limit lies beyond the end of the room that the sampler assumes."""
-    return "top" in answer and answer["top"] > answer["real_top"]
-
-
 def has_copied_while_marking(steps: Sequence[Step]) -> bool:
     copies = [answer for command, answer in steps if command["op"] == "copy_array"]
     return any(answer.get("gc_state") == State.MARKING for answer in copies)
-
-
-def has_pinned(steps: Sequence[Step]) -> bool:
-    return any(answer.get("pinned") for _, answer in steps)
 
 
 FINDINGS = {
@@ -565,119 +427,3 @@ def test_with_sampling_incminimark_collected_at_the_same_commands_as_without() -
             assert (events, answer["minors"]) == (without["events"], without["minors"]), (
                 f"{name}, step {step}: {command}"
             )
-
-
-# The recordings and the oracles, without the reference.
-
-OBSERVED = (
-    *("samples", "minors", "size", "outside", "value", "alive", "identity"),
-    *("reports", "limit", "state"),
-)
-
-
-def contract_of(setup: JsonObject) -> Contract:
-    """The contract of incminimark, as far as it was recorded."""
-    return Contract(
-        nursery_bytes=setup["nursery_size"],
-        layout=Layout(
-            kinds=KINDS,
-            large_object_bytes=setup["large_object"] or DEFAULT_LARGE_OBJECT_BYTES,
-            word_bytes=8,
-            object_bytes_max=2**20,
-        ),
-        sampling=SamplingRule(period_bytes=Range(8, 2**40, 8)),
-        settings=(),
-        actions=(),
-        observes=OBSERVED,
-        promises=("collections",),
-    )
-
-
-class Witness:
-    """Lets the oracles judge a recording: one action or more for a command, with its answer."""
-
-    def __init__(self, setup: JsonObject) -> None:
-        self.bench = Bench(contract_of(setup))
-        self._ids: list[int] = []
-        """The id of the object in each slot, by which the recordings name the objects."""
-
-    def actions_of(self, command: JsonObject, answer: JsonObject) -> list[Action]:
-        """The actions of a command, without those that have no effect or only look."""
-        if answer.get("pin_result") is False:
-            return []
-        if command["op"] == "write" and not self.bench.shadow.roots[command["root"]].refs:
-            return []
-        all_actions = COMMANDS[command["op"]](command, len(self._ids), answer.get("id", 0))
-        return [
-            each for each in all_actions if not isinstance(each, do.TakeIdentity | do.CheckHeap)
-        ]
-
-    def judge(self, command: JsonObject, answer: JsonObject) -> set[tuple[str, str]]:
-        """The oracles that object to a recorded step, with the fields."""
-        actions = self.actions_of(command, answer)
-        seen = self._observation(command, answer)
-        objections = set()
-        for action in actions:
-            try:
-                self.bench.judge(action, seen)
-            except Mismatch as mismatch:
-                objections.add((mismatch.oracle, mismatch.field))
-            # The other actions fill a new object, and nothing happens in them.
-            seen = attrs.evolve(seen, samples=0, minors=0, reports=[])
-        return objections
-
-    def _observation(self, command: JsonObject, answer: JsonObject) -> Observation:
-        value = self._slots_after(command, answer)
-        return Observation(
-            samples=answer["samples"],
-            minors=answer["minors"],
-            size=answer.get("size"),
-            outside=answer.get("outside"),
-            at=answer.get("at"),
-            value=value,
-            alive=answer.get("alive"),
-            reports=[
-                ObservedReport(report["array"][:-3], *report["array"][-3:])
-                for report in answer.get("reports", [])
-            ],
-            free=answer["free"],
-            limit=answer["top"],
-            top=answer["real_top"],
-            sample_point=answer["sample_point"],
-            state=answer["gc_state"],
-        )
-
-    def _slots_after(self, command: JsonObject, answer: JsonObject) -> int | None:
-        """Follow the slots; returns what was read, for an object its lowest slot."""
-        value: int | None = answer.get("value")
-        if "id" in answer:
-            self._ids.append(answer["id"])
-        elif command["op"] == "drop":
-            del self._ids[command["root"]]
-        elif value is not None and command["field"] != "x":
-            self._ids.append(value)
-            return self._ids.index(value)
-        return value
-
-
-def is_beyond_contracts(command: JsonObject, answer: JsonObject) -> bool:
-    """Whether sampling is or was enabled beside a pinned object, or the collector has failed."""
-    if command["op"] == "enable_sampling" and answer["pinned"]:
-        return True
-    return "error" in answer or is_beyond_room(answer)
-
-
-@each_session
-def test_the_oracles_object_to_the_stale_limits_and_to_nothing_else(session: Session) -> None:
-    steps = session.steps()
-    witness = Witness(steps[0][0])
-    for step, (command, answer) in enumerate(steps):
-        if is_beyond_contracts(command, answer):
-            break
-        if not witness.actions_of(command, answer):
-            continue  # The command only looks.
-        expected = {("pointers", "limit")} if is_limit_stale(answer) else set()
-        objections = witness.judge(command, answer)
-        if has_pinned(steps[:step]):
-            objections.discard(("heap", "alive"))  # See weakref-to-pinned.
-        assert objections == expected, f"step {step}: {command}"

@@ -1,4 +1,7 @@
-"""Who may import whom: the arrows of ARCHITECTURE.md, checked on the source and at run time."""
+"""Who may import whom: the arrows of ARCHITECTURE.md, checked on the source and at run time.
+
+And how long a file may be.
+"""
 
 from __future__ import annotations
 
@@ -177,6 +180,14 @@ def loaded_by(statement: str, environment: Mapping[str, str] = os.environ) -> se
     command = [sys.executable, "-c", code]
     output = completed(command, env={**environment, **path})
     return set(output.stdout.splitlines()[-1].split())
+
+
+def test_no_file_has_more_than_600_lines_but_drivers_for_python_2() -> None:
+    """Such a driver is one program without modules of its own."""
+    tests = Path(__file__).parents[1]
+    files = [*SOURCES.values(), *tests.rglob("*.py"), *tests.parent.glob("benchmarks/*.py")]
+    long = {path.name for path in files if len(path.read_text(encoding="utf-8").splitlines()) > 600}
+    assert long == {"driver.py", "translated.py"}
 
 
 def test_the_sources_are_found() -> None:

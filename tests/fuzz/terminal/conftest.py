@@ -1,4 +1,4 @@
-"""A browser that looks at pages."""
+"""A night and its page, and a browser that looks at pages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_night import write_night
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.remote_connection import RemoteConnection
@@ -20,6 +21,12 @@ return [...document.querySelectorAll("html, body, body *:not(svg *)")]
   .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth)
   .map((each) => each.outerHTML.slice(0, 200));
 """
+
+
+@pytest.fixture(scope="module")
+def night_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of sessions with all that a night's page may show, and its page."""
+    return write_night(tmp_path_factory.mktemp("night") / "corpus")
 
 
 @pytest.fixture(scope="module")

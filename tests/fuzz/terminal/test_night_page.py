@@ -1,19 +1,17 @@
-"""`gcfuzz report`: the page of a night, the files beside it, and what a real browser shows."""
+"""`gcfuzz report`: the page of a night, and the files beside it."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree as ET
 
 import attrs
 import pytest
 from command_line import Complaint, Gcfuzz
+from made_night import ACTIONS, causes, report
 from made_records import failure, piece, record, timing, written
 from scripts import shell_script
 
@@ -22,76 +20,19 @@ from fuzz.failures.corpus import Origin, save_found, shipped_traces
 from fuzz.nights.failure_history import Triaged, add, now
 from fuzz.nights.night import COUNTED
 from fuzz.protocol import trace as traces
-from fuzz.protocol.actions import AllocateNode, AllocateString, CollectMinor, EnableSampling
+from fuzz.protocol.actions import AllocateNode, AllocateString, EnableSampling
 from fuzz.protocol.trace import VERSION, Header, Trace
-from fuzz.sessions.record import Point, Timing
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.terminal.commands.cli import run_command_line
 from fuzz.terminal.night_page import EXPLAINED_MAX
-from fuzz.terminal.night_plots import PLOTTED, draw_plots, look_of, plots_of, ticks
 
 CLEAN, MISMATCH, BAD_INPUT, INCONCLUSIVE = range(4)
 WRONG = Failure("heap", "graph", "collect_full", "different", "1", "2", "made up")
-ACTIONS = (AllocateNode(7), CollectMinor())
-TWO_HOURS = 7200.0
-HISTORY = ((900.0, 4000, 30, 0), (TWO_HOURS, 90_000, 90, 2))
-
-
-def report(folder: Path, *options: str) -> str:
-    """The page of what is in a folder."""
-    arguments = ["report", str(folder), "-o", str(folder / "night.html")]
-    assert run_command_line([*arguments, *options]) == CLEAN
-    return (folder / "night.html").read_text(encoding="utf-8")
-
-
-LONG = (AllocateNode(0),) * 50
-COMMAND = ["--command", "./my adapter", "--timeout", "2s"]
-HOSTILE = "<script>alert(1)</script>{{ 7 * 7 }}\x1b[1m\u202e"
-BUG = {
-    "id": "some-bug",
-    "seen_in": "somewhere",
-    "oracle": "heap",
-    "oracles": ["heap", "clock"],
-    "found": False,
-    "actions_median": 12.5,
-    "actions_worst": None,
-    "reduced": 3,
-    "shortest": 3,
-}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus of sessions with all that a page may show, and its page."""
-    probes = {"often": 2000, "never": 0, "once": 1}
-    here = record(
-        failure("heap", path="heap.jsonl"),
-        failure("clock", path="clock.jsonl"),
-        failure("places", reproduced=False, reduced_from=3),
-        failure("survival", why=HOSTILE, field=HOSTILE),
-        pieces=[piece(17, 1234, probes=probes)],
-        timing=[timing(*HISTORY, seconds=TWO_HOURS, workers=n, canaries=n) for n in (0, 3)],
-    )
-    there = record(failure("major", path="major.jsonl"), target="process", options=COMMAND)
-    folder = written(tmp_path_factory.mktemp("night") / "corpus", here, there)
-    for name, target, actions in [
-        ("heap", "reference", ACTIONS),
-        ("clock", "reference", LONG + ACTIONS),
-        ("major", "process", ACTIONS),
-    ]:
-        trace = Trace(Header(VERSION, target), actions)
-        traces.write_to(trace, folder / f"{name}.jsonl")
-    (folder / "bugs.json").write_text(
-        json.dumps({"engine": "stateful", "seeds": 20, "bugs": [BUG]})
-    )
-    summaries = ["--markdown", str(folder / "night.md"), "--junit", str(folder / "night.xml")]
-    report(folder, *summaries)
-    return folder
 
 
 @pytest.fixture
-def page(folder: Path) -> str:
-    return re.sub(r"\s+", " ", (folder / "night.html").read_text(encoding="utf-8"))
+def page(night_folder: Path) -> str:
+    return re.sub(r"\s+", " ", (night_folder / "night.html").read_text(encoding="utf-8"))
 
 
 def article(page: str, oracle: str) -> str:
@@ -143,22 +84,22 @@ def test_summaries_have_equal_counts(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert ", ".join(f"{night[each]} {each}" for each in COUNTED) == counts
 
 
-def test_figures_traces_and_explanations_are_beside_the_page(folder: Path) -> None:
-    beside = sorted(path.name for path in (folder / "night").iterdir())
+def test_figures_traces_and_explanations_are_beside_the_page(night_folder: Path) -> None:
+    beside = sorted(path.name for path in (night_folder / "night").iterdir())
     explained = ["clock.html", "clock.jsonl", "heap.html", "heap.jsonl"]
     assert beside == [*explained, "major.jsonl"]
-    assert len(json.loads((folder / "night.json").read_text())["causes"]) == 5
+    assert len(json.loads((night_folder / "night.json").read_text())["causes"]) == 5
 
 
-def test_the_markdown_has_a_row_for_each_cause(folder: Path) -> None:
-    summary = (folder / "night.md").read_text(encoding="utf-8")
+def test_the_markdown_has_a_row_for_each_cause(night_folder: Path) -> None:
+    summary = (night_folder / "night.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `\w+` \| `([^`]*)` \| `(\w+) / ", summary, re.MULTILINE)
     assert sorted(oracle for _, oracle in rows) == ["clock", "heap", "major", "places", "survival"]
     assert {status for status, _ in rows} == {"new, flaky (0 of 5)", "new, open"}
 
 
-def test_junit_skips_what_passes_on_the_same_version(folder: Path) -> None:
-    suite = ET.parse(folder / "night.xml").getroot()
+def test_junit_skips_what_passes_on_the_same_version(night_folder: Path) -> None:
+    suite = ET.parse(night_folder / "night.xml").getroot()
     results = {case.get("name", "").split()[0]: case[0].tag for case in suite}
     flaky = dict.fromkeys(("heap", "clock"), "skipped")
     assert results == flaky | dict.fromkeys(("major", "places", "survival"), "failure")
@@ -413,241 +354,3 @@ def test_without_its_extra_the_command_names_what_to_install(
     monkeypatch.delitem(sys.modules, "fuzz.terminal.night_page", raising=False)
     needs = "needs jinja2, which `pip install 'gcfuzz[report]'` installs"
     assert needs in complaint("report", "corpus", "-o", "night.html")
-
-
-# The plots.
-
-
-def timing_of(*history: tuple[float, int, int, int]) -> Timing:
-    points = tuple(Point(*each) for each in history)
-    return Timing("2026-11-22T02:00:00+00:00", TWO_HOURS, 1, 90_000, 12, 1, 0, points, {})
-
-
-def test_a_plot_has_a_line_for_each_session() -> None:
-    short = (600.0, 50, 3, 1)
-    plots = plots_of([timing_of(*HISTORY), timing_of(short)])
-    assert {plot.name: plot.lines for plot in plots} == {
-        "actions": (((0, 0), (15, 4000), (120, 90_000)), ((0, 0), (10, 50))),
-        "probes reached": (((0, 0), (15, 30), (120, 90)), ((0, 0), (10, 3))),
-        "failures": (((0, 0), (15, 0), (120, 2)), ((0, 0), (10, 1))),
-    }
-
-
-def test_the_axes_are_labelled_and_large_enough() -> None:
-    plot, *_ = plots_of([timing_of(*HISTORY)])
-    assert (plot.unit, plot.end) == ("min", 120)
-    assert plot.top > 90_000
-
-
-@pytest.mark.parametrize(
-    ("end", "least", "expected"),
-    [
-        (97_200, 1.0, [0, 20_000, 40_000, 60_000, 80_000]),
-        (120, 0.0, [0, 50, 100]),
-        (1.08, 1.0, [0, 1]),
-        (0.1, 0.0, [0, 0.02, 0.04, 0.06, 0.08, 0.1]),
-    ],
-)
-def test_ticks_are_round_numbers(end: float, least: float, expected: list[float]) -> None:
-    assert ticks(end, least) == pytest.approx(expected)
-
-
-def test_a_line_is_drawn_from_the_corner_of_the_axes_into_them() -> None:
-    svg = dict(draw_plots([timing_of(*HISTORY)]))["failures"]
-    assert '<polyline points="40,148 75,148 320,18.4"' in svg
-
-
-def test_a_night_without_a_history_has_plots_too() -> None:
-    assert [name for name, _ in draw_plots([timing_of()])] == [*PLOTTED]
-
-
-def test_fifteen_sessions_look_different() -> None:
-    looks = [look_of(number) for number in range(16)]
-    assert len({*looks[:15]}) == 15
-    assert looks[15] == looks[0]
-
-
-def test_a_plot_has_the_colours_of_the_page_and_its_text_is_text() -> None:
-    svg = dict(draw_plots([timing_of(*HISTORY)] * 5))["actions"]
-    assert {*re.findall(r"(?:fill|stroke): (#\w+)", svg)} == set()
-    lines = {f"--line-{number}" for number in range(5)}
-    assert {*re.findall(r"var\((--[\w-]+)\)", svg)} == {"--text", "--line", *lines}
-    assert ">80k<" in svg
-    assert ">min since a session's start<" in svg
-
-
-# Three nights of real sessions, and what a browser shows of the third one.
-
-BACK, GONE = "reference+disable-before-enable", "reference+sample-on-equality"
-ADAPTER = """#!/bin/sh
-exec {python} -m fuzz.targets {target}
-"""
-FLAKY = """
-import itertools
-from fuzz.targets import make_target
-from fuzz.protocol.target import FullTarget
-
-class Flaky(FullTarget):
-    number = 0
-
-    def start(self, configuration):
-        Flaky.number += 1
-        self._target = make_target("{buggy}" if Flaky.number % 3 else "reference")
-        return self._target.start(configuration)
-
-    def perform(self, action):
-        return self._target.perform(action)
-"""
-
-
-def adapter(folder: Path, target: str) -> list[str]:
-    """The options of a program in a folder of its own, as each night's build is."""
-    folder.mkdir(exist_ok=True)
-    (folder / "adapter").write_text(ADAPTER.format(python=sys.executable, target=target))
-    (folder / "adapter").chmod(0o755)
-    return ["--command", str(folder / "adapter"), "--name", "mine"]
-
-
-def fuzz(folder: Path, *options: str, code: int = MISMATCH) -> None:
-    arguments = ["run", "--corpus", str(folder), "--actions", "600", *options]
-    assert run_command_line(arguments) == code
-
-
-@pytest.fixture(scope="module")
-def three_nights(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """A bug appears, is fixed, and comes back; each night has a build and a corpus of its own."""
-    folder = tmp_path_factory.mktemp("nights")
-    made = []
-    for number, target in enumerate((BACK, "reference", BACK), 1):
-        options = adapter(folder / f"build-{number}", target)
-        corpus = folder / str(number)
-        code = CLEAN if target == "reference" else MISMATCH
-        fuzz(corpus, *options, "--seed", str(number), code=code)
-        history = ["--history", str(folder / "kept" / "failures.history")]
-        (folder / "kept").mkdir(exist_ok=True)
-        extra = ["--markdown", str(corpus / "night.md"), "--junit", str(corpus / "night.xml")]
-        arguments = ["report", str(corpus), "-o", str(corpus / "night.html"), *extra, *history]
-        assert run_command_line([*arguments, *options, "--fail-on", "new"]) == code
-        made.append(corpus)
-    return made
-
-
-@pytest.fixture(scope="module")
-def nights(three_nights: list[Path]) -> Path:
-    return three_nights[-1]
-
-
-def causes(corpus: Path) -> list[dict[str, Any]]:
-    data: list[dict[str, Any]] = json.loads((corpus / "night.json").read_text())["causes"]
-    return data
-
-
-@pytest.mark.slow
-def test_a_bug_appears_and_is_fixed_and_comes_back(three_nights: list[Path]) -> None:
-    told = [{(each["state"], each["news"]) for each in causes(night)} for night in three_nights]
-    assert told[:2] == [{("open", "new")}, {("fixed", "fixed")}]
-    assert ("open", "back") in told[2]
-    assert {state for state, _ in told[2]} == {"open"}
-
-
-@pytest.mark.slow
-def test_a_muted_cause_that_returns_does_not_fail(three_nights: list[Path], tmp_path: Path) -> None:
-    kept, corpus = three_nights[0].parent / "kept", three_nights[2]
-    history = tmp_path / "failures.history"
-    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
-    for each in causes(corpus):
-        mute = ["--mute-until", "2999-01-31", "--because", "the fix is in review"]
-        assert run_command_line(["triage", str(tmp_path), each["id"], *mute]) == CLEAN
-    options = adapter(tmp_path / "build", BACK)
-    page = ["-o", str(tmp_path / "night.html"), "--history", str(history), "--fail-on", "new"]
-    assert run_command_line(["report", str(corpus), *page, *options]) == CLEAN
-    assert (
-        "muted until 2999-01-31 because the fix is in review"
-        in (tmp_path / "night.html").read_text()
-    )
-
-
-@pytest.mark.slow
-def test_a_failure_that_only_some_runs_show_is_flaky(tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus"
-    fuzz(corpus, *adapter(tmp_path / "bad", BACK), "--seed", "1", "-x")
-    (tmp_path / "flaky.py").write_text(FLAKY.format(buggy=BACK))
-    options = adapter(tmp_path / "flaky", "flaky:Flaky")
-    script = tmp_path / "flaky" / "adapter"
-    script.write_text(script.read_text().replace("exec", f"cd {tmp_path}; exec"))
-    [triaged] = made(corpus, tmp_path, options)
-    assert run_command_line(["triage", str(corpus), triaged, "--flaky", "3/20"]) == CLEAN
-    made(corpus, tmp_path, options)
-    assert [each["state"] for each in causes(tmp_path)] == ["flaky"]
-
-
-def made(corpus: Path, folder: Path, options: list[str]) -> list[str]:
-    """Make a page; returns the causes."""
-    report = ["report", str(corpus), "-o", str(folder / "night.html"), *options]
-    assert run_command_line(report) == CLEAN
-    return [each["id"] for each in causes(folder)]
-
-
-@pytest.mark.slow
-def test_the_summaries_of_a_night_have_its_causes(three_nights: list[Path]) -> None:
-    ids = {each["id"] for each in causes(three_nights[0])}
-    markdown = (three_nights[0] / "night.md").read_text()
-    assert {*re.findall(r"^\| `(\w+)` \| `new, open`", markdown, re.MULTILINE)} == ids
-    tests = ET.parse(three_nights[0] / "night.xml").getroot()
-    assert tests.get("failures") == str(len(ids))
-    assert {str(each.get("name"))[-13:-1] for each in tests.iter("testcase")} == ids
-
-
-@pytest.fixture(params=["nights", "folder"])
-def page_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A page and what is beside it, moved to a folder of their own."""
-    night: Path = request.getfixturevalue(request.param)
-    for name in ("night.html", "night.json"):
-        shutil.copy(night / name, tmp_path)
-    shutil.copytree(night / "night", tmp_path / "night")
-    return tmp_path / "night.html"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [1280, 400])
-@pytest.mark.parametrize(("scheme", "paper"), [("light", 255), ("dark", 0)])
-def test_the_page_is_legible_in_light_and_dark_on_a_desk_and_on_a_phone(
-    width: int, scheme: str, paper: int, viewer: Any, page_path: Path
-) -> None:
-    viewer.look_through(width, 800, scheme)
-    viewer.open(page_path)
-    assert viewer.too_wide() == []
-    papers = [*map(max, viewer.colours("body, section", "background-color"))]
-    inks = [*map(max, viewer.colours("body", "color") + viewer.colours("svg text", "fill"))]
-    assert [each for each in papers if abs(each - paper) > 60] == []
-    assert len(inks) > 10
-    assert [each for each in inks if abs(each - (255 - paper)) > 60] == []
-
-
-@pytest.mark.slow
-def test_paper_is_white_in_any_scheme(viewer: Any, page_path: Path) -> None:
-    viewer.look_through(700, 800, "dark", media="print")
-    viewer.open(page_path)
-    assert max(viewer.colours("body, svg text", "color")[0]) < 60
-    assert max(map(max, viewer.colours("svg text", "fill"))) < 60
-    assert min(map(max, viewer.colours("section", "background-color"))) > 200
-    assert viewer.texts("nav") == [""]
-
-
-@pytest.mark.slow
-def test_every_link_leads_somewhere(viewer: Any, page_path: Path) -> None:
-    viewer.open(page_path)
-    links = viewer.run("return [...document.links].map((each) => each.href)")
-    names = viewer.run("return [...document.querySelectorAll('[id]')].map((each) => each.id)")
-    assert len(links) > 5
-    for link in links:
-        place = urlsplit(link)
-        path = Path(unquote(place.path))
-        assert path.is_relative_to(page_path.parent)
-        assert path.is_file()
-        assert not place.fragment or place.fragment in names
-        if path.suffix == ".html" and path != page_path:
-            viewer.open(path)
-            assert viewer.texts("#title") != [""]
-    fragments = {urlsplit(link).fragment for link in links}
-    assert fragments >= {"failures", "nights", "time", "probes", "sessions"}

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hotspot_sessions import MISTAKEN
 from target_helpers import first_failure, java_folder
 from waiting import completed
 
@@ -25,7 +26,6 @@ from fuzz.targets.hotspot.find import LIBRARY
 from fuzz.targets.hotspot.machines import COLLECTORS
 
 CONCURRENT = "hotspot-concurrent"
-MISTAKEN = Path(__file__).parents[2] / "helpers" / "mistaken_hotspot.py"
 EACH_COLLECTOR = [
     pytest.param(number, marks=[pytest.mark.slow] * (number > 0), id=COLLECTORS[number])
     for number in CHOSEN
