@@ -1,14 +1,18 @@
 """What contracts may state: a correct base for each kind of contract, and problems of changes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import pytest
 
 from fuzz.protocol.contract import AtOnce, Contract, Layout, SamplingRule
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import Buffers, Contexts, Streams
 from fuzz.protocol.exhaustion import Exhaustion
 
+Mistake = tuple[dict[str, Any], dict[str, Any], str]
+"""Changes that leave a contract correct, a change that does not, and how its sentence begins."""
 PLAIN: dict[str, Any] = {"observes": ("minors", "value", "samples", "order")}
 LIMITED: dict[str, Any] = {
     "actions": ("allocate_node", "free"),
@@ -72,10 +76,13 @@ def problems_with(contract: Contract, **changes: Any) -> list[str]:
     return list(problems_of(changed(contract, **changes)))
 
 
-def first_problem(
-    contract: Contract, blocks: Contract, base: dict[str, Any], mistake: dict[str, Any]
-) -> str:
+def each_mistake(mistakes: Sequence[Mistake]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("mistake", mistakes, ids=[each[2] for each in mistakes])
+
+
+def first_problem(contract: Contract, blocks: Contract, mistake: Mistake) -> str:
     """The first problem of a correct contract after a mistake."""
+    base, change, _ = mistake
     right = blocks if base is BLOCKS else changed(contract, **base)
     assert list(problems_of(right)) == []
-    return problems_with(right, **mistake)[0]
+    return problems_with(right, **change)[0]

@@ -17,7 +17,9 @@ from stated_contracts import (
     PLAIN,
     STREAMS,
     WITHOUT_CALLBACKS,
+    Mistake,
     changed,
+    each_mistake,
     first_problem,
     problems_with,
 )
@@ -109,7 +111,7 @@ def test_a_contract_without_sampling_needs_no_rule(contract: Contract) -> None:
 # Mistakes. Only the first stage of checks with a problem reports.
 
 CARDS = Setting("cards", 4, Range(0, 8))
-MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+MISTAKES: list[Mistake] = [
     (PLAIN, {"actions": ("alocate_node",)}, "actions lists 'alocate_node', which is unknown; did"),
     (PLAIN, {"actions": ()}, "actions is empty"),
     (PLAIN, {"actions": FINALIZERS}, "register_finalizer in actions needs finalizers"),
@@ -289,17 +291,11 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("base", "mistake", "problem"), MISTAKES, ids=[each[2] for each in MISTAKES]
-)
+@each_mistake(MISTAKES)
 def test_a_mistake_in_a_contract_has_a_sentence(
-    contract: Contract,
-    blocks: Contract,
-    base: dict[str, Any],
-    mistake: dict[str, Any],
-    problem: str,
+    contract: Contract, blocks: Contract, mistake: Mistake
 ) -> None:
-    assert first_problem(contract, blocks, base, mistake).startswith(problem)
+    assert first_problem(contract, blocks, mistake).startswith(mistake[2])
 
 
 def test_all_mistakes_in_a_contract_are_reported_at_once(contract: Contract) -> None:

@@ -1,9 +1,6 @@
 """What a contract may not state of its sampling: for each mistake there is a sentence."""
 
-from typing import Any
-
 import attrs
-import pytest
 from stated_contracts import (
     AT_ONCE,
     BLOCKS,
@@ -14,13 +11,15 @@ from stated_contracts import (
     PLAIN,
     STREAMS,
     TLABS,
+    Mistake,
+    each_mistake,
     first_problem,
 )
 
 from fuzz.protocol.contract import NO_SAMPLING, Contract, Range
 from fuzz.protocol.counting import Contexts, LazySeeds, NetBytes, ProfileRate, Streams
 
-MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+MISTAKES: list[Mistake] = [
     # Periods and distances.
     (PLAIN, {"sampling": NO_SAMPLING}, "sampling is left out; enable_sampling needs its period_by"),
     (PLAIN, {"period_bytes": Range(9, 15, 8)}, "period_bytes has no legal period: a multiple of 8"),
@@ -271,14 +270,8 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("base", "mistake", "problem"), MISTAKES, ids=[each[2] for each in MISTAKES]
-)
+@each_mistake(MISTAKES)
 def test_a_mistake_in_a_contract_has_a_sentence(
-    contract: Contract,
-    blocks: Contract,
-    base: dict[str, Any],
-    mistake: dict[str, Any],
-    problem: str,
+    contract: Contract, blocks: Contract, mistake: Mistake
 ) -> None:
-    assert first_problem(contract, blocks, base, mistake).startswith(problem)
+    assert first_problem(contract, blocks, mistake).startswith(mistake[2])
