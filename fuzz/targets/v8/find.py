@@ -14,7 +14,7 @@ from fuzz.problems import BadInputError
 from fuzz.targets.options import TargetOptions
 from fuzz.targets.process.user_programs import output_of
 
-HERE = Path(__file__).parent
+MUTATOR = Path(__file__).with_name("mutator.js")
 NAME_KNOWN = "name a Node of version 20 to 26 with --node"
 HOW_TO_INSTALL = f"apt install nodejs, or {NAME_KNOWN}"
 KNOWN_RELEASES = ("11.3", "11.8", "12.4", "12.9", "13.6", "14.1", "14.6")
@@ -32,10 +32,8 @@ OPTIONS = (
 )
 
 
-def node_command(
-    program: str, flags: Sequence[str], name: str, options: TargetOptions
-) -> tuple[str, ...]:
-    """The command line of Node with a program of this package. Raises BadInputError."""
+def node_command(flags: Sequence[str], name: str, options: TargetOptions) -> tuple[str, ...]:
+    """The command line of Node with the mutator. Raises BadInputError."""
     named = options.paths.get("node")
     node = shutil.which(str(named or "node"))
     if node is None:
@@ -44,4 +42,4 @@ def node_command(
     version = output_of([node, "-p", "process.versions.v8"])[:VERSION_CHARACTERS]
     if ".".join(version.split(".")[:2]) not in KNOWN_RELEASES:
         raise BadInputError(f"{node}: its version of V8, {version!r}, is not known; {NAME_KNOWN}")
-    return node, *OPTIONS, *flags, str(HERE / program)
+    return node, *OPTIONS, *flags, str(MUTATOR)

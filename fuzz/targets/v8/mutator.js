@@ -1,19 +1,25 @@
-// The target `v8`: the program that carries out traces, each as a batch.
+// The targets `v8` and `v8-finalizers`: the program that carries out actions.
 //
-// While the sampler is on, only the objects of the trace are allocated: the trace is read before its
-// start and answered after its end. V8 keeps the stack of each sample, and an action is called through
-// functions that are the digits of its number. Invariant: only that profile shows what an action did.
-// V8's generator is found in memory once, at the start of the process. After that the program only
-// writes the trace's seed there, so that no trace depends on those before it.
+// For `v8` it carries out each trace as a batch. While the sampler is on, only the objects of the trace
+// are allocated: the trace is read before its start and answered after its end. V8 keeps the stack of
+// each sample, and an action is called through functions that are the digits of its number. Invariant:
+// only that profile shows what an action did. V8's generator is found in memory once, at the start of
+// the process. After that the program only writes the trace's seed there, so that no trace depends on
+// those before it.
+//
+// For `v8-finalizers` it answers each action at once. V8 keeps an object to the end of the job that has
+// registered or read it, and calls finalizers in jobs of their own. So a turn of the event loop precedes
+// a collection, and another one follows. Invariant: between two turns no variable has an object, and
+// nothing else refers to a dropped one.
 "use strict";
 const fs = require("node:fs");
-const inspector = require("node:inspector");
 
 process.on("uncaughtException", (problem) => {
   console.error(`${problem.name}: ${problem.message} (${CONTRACT.version})`);
   process.exit(1);
 });
 
+const HAS_FINALIZERS = "gc" in globalThis; // It is there with --expose-gc.
 const FIRST_SEED = 1n; // That of --random-seed.
 const PLACE_BITS = 20n; // A reported seed ends with a number of numbers to skip.
 const SAMPLER_SEED_MAX = 2 ** 32;
@@ -22,13 +28,52 @@ const ENABLES_MAX = 1 << 12;
 const BASE_BITS = 5;
 const DIGITS = 4;
 const ACTIONS_MAX = 1 << (BASE_BITS * DIGITS);
-const ROOTS_MAX = 1 << 16;
+const ROOTS_MAX = HAS_FINALIZERS ? 1 << 10 : 1 << 16; // Each collection marks the table, which grows.
 const PERIOD_MAX = 4096;
 // With the longest period a distance is longer than that with probability exp(-31).
 const ANCHOR_BYTES = 130000;
 const STRING_BYTES = 18; // With two characters, since V8 does not allocate shorter strings.
 const STRING_LENGTH_MAX = 100000;
-const CONTRACT = {
+
+// The actions of both targets, each with its operands.
+const OPERANDS = {
+  allocate_node: ["number"], allocate_string: ["length"], allocate_array: ["length"],
+  allocate_weakref: ["root"], allocate_ephemeron: ["key", "value"], free: ["root"],
+  read: ["root", "field"], read_number: ["root"], read_weakref: ["root"], read_ephemeron: ["root"],
+  write: ["root", "field", "value"], write_number: ["root", "number"],
+  copy_array: ["source", "dest", "source_start", "dest_start", "length"],
+  enable_sampling: ["period_bytes"], disable_sampling: [], check_contents: [], collect_full: [],
+  register_finalizer: ["root", "number"], unregister_finalizer: ["root"], run_finalizers: [],
+  check_heap: [],
+};
+const NAMES = Object.keys(OPERANDS);
+const [
+  NODE, STRING, ARRAY, WEAKREF, EPHEMERON, FREE, READ, READ_NUMBER, READ_WEAKREF, READ_EPHEMERON,
+  WRITE, WRITE_NUMBER, COPY, ENABLE, DISABLE, CHECK, COLLECT, REGISTER, UNREGISTER, RUN, CHECK_HEAP,
+] = NAMES.keys();
+const OF_SAMPLER = [STRING, ENABLE, DISABLE, CHECK];
+const OF_FINALIZERS = [
+  WEAKREF, EPHEMERON, READ_WEAKREF, READ_EPHEMERON, COLLECT, REGISTER, UNREGISTER, RUN, CHECK_HEAP,
+];
+const VERSION = `Node ${process.version}, V8 ${process.versions.v8}`;
+const CONTRACT = HAS_FINALIZERS ? {
+  nursery_bytes: 1024,
+  layout: {
+    kinds: {
+      node: { type_index: 1, fixed_bytes: 64 },
+      array: { type_index: 3, fixed_bytes: 64, item_bytes: 8 },
+      weakref: { type_index: 4, fixed_bytes: 64 },
+      ephemeron: { type_index: 5, fixed_bytes: 64 },
+    },
+    large_object_bytes: 1,
+    word_bytes: 1,
+    object_bytes_max: 1024,
+  },
+  actions: NAMES.filter((_, kind) => !OF_SAMPLER.includes(kind)),
+  observes: ["minors", "value", "alive", "graph", "finalized"],
+  finalizers: { within: 0, weak: "cleared_before", objects: "dead" },
+  version: VERSION,
+} : {
   nursery_bytes: 1 << 8,
   layout: {
     kinds: {
@@ -41,10 +86,7 @@ const CONTRACT = {
     object_bytes_max: STRING_LENGTH_MAX + STRING_BYTES,
     nonmovable: "ignored",
   },
-  actions: [
-    "allocate_node", "allocate_string", "allocate_array", "free", "read", "read_number", "write",
-    "write_number", "copy_array", "enable_sampling", "disable_sampling", "check_contents",
-  ],
+  actions: NAMES.filter((_, kind) => !OF_FINALIZERS.includes(kind)),
   observes: ["value", "samples", "weights", "seed", "contents"],
   contents: "bytes",
   sampling: {
@@ -62,22 +104,40 @@ const CONTRACT = {
     { name: "sampler_seed", default: 0, range: { minimum: 0, maximum: SAMPLER_SEED_MAX } },
   ],
   batch: true,
-  version: `Node ${process.version}, V8 ${process.versions.v8}`,
+  version: VERSION,
 };
 
 // The mutator. While the sampler is on, it allocates only the objects of actions.
 
-const NODE = 0, STRING = 1, ARRAY = 2, FREE = 3, READ = 4, READ_NUMBER = 5, WRITE = 6,
-  WRITE_NUMBER = 7, COPY = 8, ENABLE = 9, DISABLE = 10, CHECK = 11;
-const ARGUMENTS = 5;
+const OPERANDS_MAX = 5;
 const roots = new Array(ROOTS_MAX).fill(null);
 let rootCount = 0;
 let sink = null;
-const asked = new Int32Array(ACTIONS_MAX * (1 + ARGUMENTS));
+const asked = new Int32Array(ACTIONS_MAX * (1 + OPERANDS_MAX));
 const values = new Int32Array(ACTIONS_MAX);
+const NOTHING = -(2 ** 31); // The value of an empty field, and of an ephemeron whose value is gone.
+
+// A weak reference, or an ephemeron, which has its value in a map.
+class Weak {
+  constructor(kind, target, map) {
+    this.kind = kind;
+    this.target = new WeakRef(target);
+    this.map = map;
+  }
+}
 
 function place(object) {
   roots[rootCount++] = object;
+}
+
+function dropRoots() {
+  roots.fill(null, 0, rootCount);
+  rootCount = 0;
+}
+
+function itemCount(object) {
+  if (Array.isArray(object)) return object.length - 1;
+  return typeof object === "string" || object instanceof Weak ? 0 : 2;
 }
 
 function itemOf(object, field) {
@@ -89,6 +149,13 @@ function setItem(object, field, item) {
   if (Array.isArray(object)) object[field] = item;
   else if (field === 0) object.first = item;
   else object.second = item;
+}
+
+// A length, or -1 - the index of the number of a node.
+function numberOf(object) {
+  if (Array.isArray(object)) return object.length - 1;
+  if (typeof object === "string") return object.length - HEAD;
+  return object instanceof Weak ? 0 : -1 - object.number;
 }
 
 function slotOf(object) {
@@ -133,6 +200,8 @@ function allocateString(length) {
 // The rows of the trace, one after the other: number, first wrong offset, how many bytes follow.
 const found = new Int32Array(1 << 20);
 let foundCount = 0;
+
+// The objects of the present walk.
 const queue = new Array(ROOTS_MAX).fill(null);
 let queued = 0;
 
@@ -158,22 +227,15 @@ function visit(object) {
   queue[queued++] = object;
 }
 
-// Compares the strings that a walk from the roots finds; returns how many there are.
+// Compares the strings to which the roots lead.
 function compareAll() {
-  let compared = 0;
   for (let slot = 0; slot < rootCount; slot++) visit(roots[slot]);
   for (let at = 0; at < queued; at++) {
-    const object = queue[at];
-    if (typeof object === "string") {
-      compare(object);
-      compared++;
-    } else {
-      const fields = Array.isArray(object) ? object.length - 1 : 2;
-      for (let field = 0; field < fields; field++) visit(itemOf(object, field));
-    }
+    const object = queue[at], items = itemCount(object);
+    if (typeof object === "string") compare(object);
+    for (let field = 0; field < items; field++) visit(itemOf(object, field));
   }
   while (queued > 0) queue[--queued] = null;
-  return compared;
 }
 
 function allocateArray(length) {
@@ -181,7 +243,7 @@ function allocateArray(length) {
 }
 
 function perform(number) {
-  const at = number * (1 + ARGUMENTS);
+  const at = number * (1 + OPERANDS_MAX);
   const a = asked[at + 1], b = asked[at + 2], c = asked[at + 3];
   switch (asked[at]) {
     case NODE: place({ number: a, first: null, second: null }); break;
@@ -195,22 +257,29 @@ function perform(number) {
     case READ: {
       const found = itemOf(roots[a], b);
       if (found !== null) place(found);
-      values[number] = found === null ? -1 : slotOf(found);
+      values[number] = found === null ? NOTHING : slotOf(found);
       break;
     }
-    case READ_NUMBER: {
-      const object = roots[a];
-      if (Array.isArray(object)) values[number] = object.length - 1;
-      else if (typeof object === "string") values[number] = object.length - 2;
-      else values[number] = -1 - object.number; // The index of its number.
-      break;
-    }
+    case READ_NUMBER: values[number] = numberOf(roots[a]); break;
     case WRITE: setItem(roots[a], b, c < 0 ? null : roots[c]); break;
     case WRITE_NUMBER: roots[a].number = b; break;
     case COPY: copy(roots[a], roots[b], c, asked[at + 4], asked[at + 5]); break;
     case ENABLE: enable(a); break;
     case DISABLE: disable(); break;
-    case CHECK: values[number] = compareAll(); break;
+    case CHECK:
+      compareAll();
+      values[number] = foundCount;
+      break;
+    case WEAKREF: place(new Weak(4, roots[a])); break;
+    case EPHEMERON: place(new Weak(5, roots[a], new WeakMap([[roots[a], roots[b]]]))); break;
+    case READ_WEAKREF: values[number] = roots[a].target.deref() !== undefined; break;
+    case READ_EPHEMERON: {
+      const value = roots[a].map.get(roots[a].target.deref());
+      values[number] = value === undefined ? NOTHING : numberOf(value);
+      break;
+    }
+    case REGISTER: registry.register(roots[a], { number: numbers[b], pending }, roots[a]); break;
+    case UNREGISTER: registry.unregister(roots[a]); break;
   }
 }
 
@@ -229,8 +298,7 @@ function performAll(count) {
 
 // The sampler.
 
-const session = new inspector.Session();
-session.connect();
+let session;
 let profiles = []; // One for each session of the sampler.
 let isOn = false;
 
@@ -334,8 +402,7 @@ function foundGenerator(memory) {
   return moved[0];
 }
 
-const memory = fs.openSync("/proc/self/mem", "r+");
-const generator = foundGenerator(memory);
+let memory, generator;
 const STATE_BYTES = 16;
 const states = Buffer.alloc(STATE_BYTES * ENABLES_MAX); // One for each time the trace enables.
 let enables = 0;
@@ -353,12 +420,9 @@ function reseed() {
 
 function run(seed, actions) {
   setSeeds(seed, actions.filter(([kind]) => kind === ENABLE).length);
-  actions.forEach((action, number) => {
-    asked.fill(0, number * (1 + ARGUMENTS), (number + 1) * (1 + ARGUMENTS));
-    asked.set(action, number * (1 + ARGUMENTS));
-  });
-  roots.fill(null, 0, rootCount);
-  rootCount = strings = foundCount = 0;
+  actions.forEach((action, number) => asked.set(action, number * (1 + OPERANDS_MAX)));
+  dropRoots();
+  strings = foundCount = 0;
   profiles = [];
   enables = 0;
   performAll(actions.length);
@@ -380,86 +444,147 @@ function warmUp() {
   for (let i = 0; i < 2; i++) run(FIRST_SEED, [...round, [ENABLE, PERIOD_MAX], ...trace, [DISABLE]]);
 }
 
-warmUp();
+if (!HAS_FINALIZERS) {
+  session = new (require("node:inspector").Session)();
+  session.connect();
+  memory = fs.openSync("/proc/self/mem", "r+");
+  generator = foundGenerator(memory);
+  warmUp();
+}
+
+// The finalizers.
+
+// Each trace has its own queue, since finalizers of earlier traces do nothing.
+const registry = new FinalizationRegistry(({ number, pending }) => pending.push(number));
+let pending = [];
+
+function graph() {
+  const rows = new Map();
+  const rowOf = (object) => {
+    if (!rows.has(object)) rows.set(object, rows.size);
+    return rows.get(object);
+  };
+  for (let slot = 0; slot < rootCount; slot++) rowOf(roots[slot]);
+  const graph = [];
+  for (const object of rows.keys()) { // They grow meanwhile.
+    const kind = Array.isArray(object) ? 3 : object instanceof Weak ? object.kind : 1;
+    const row = [kind, textOf(numberOf(object))];
+    for (let field = 0; field < itemCount(object); field++) {
+      const item = itemOf(object, field);
+      if (item !== null) row.push(field, rowOf(item));
+    }
+    graph.push(`[${row}]`);
+  }
+  return `[${graph}]`;
+}
+
+function turn() {
+  return new Promise(setImmediate);
+}
+
+async function collect() {
+  await turn();
+  gc();
+  await turn();
+}
 
 // The protocol.
 
-const NAMES = CONTRACT.actions;
-const FIELDS = [
-  ["number"], ["length"], ["length"], ["root"], ["root", "field"], ["root"],
-  ["root", "field", "value"], ["root", "number"],
-  ["source", "dest", "source_start", "dest_start", "length"], ["period_bytes"], [], [],
-];
 let samplerSeed = 0n;
-let numbers = [];
+let trace = []; // Its actions, until all are carried out.
+let numbers = []; // Those of the trace, as text, since a number may have any size.
 
-// An action in numbers: a node has the index of its number, which may have any size.
-function translated(line) {
-  const action = JSON.parse(line);
-  const kind = NAMES.indexOf(action.do);
-  if (kind < 0) throw new Error(`${action.do} is not carried out`);
-  const operands = FIELDS[kind].map((name) => action[name] ?? (name === "value" ? -1 : 0));
-  if (kind === NODE || kind === WRITE_NUMBER) {
-    operands[operands.length - 1] = numbers.length;
-    numbers.push(/"number": *(-?\d+)/.exec(line)?.[1] ?? "0");
-  }
-  return [kind, ...operands];
+// An action in integers: instead of a number it has the number's index.
+function translated(action, line) {
+  if (!CONTRACT.actions.includes(action.do)) throw new Error(`${action.do} is not carried out`);
+  const operands = OPERANDS[action.do].map((name) => {
+    if (name === "number") return numbers.push(/"number": *(-?\d+)/.exec(line)?.[1] ?? "0") - 1;
+    return action[name] ?? (name === "value" ? -1 : 0);
+  });
+  return [NAMES.indexOf(action.do), ...operands];
 }
 
-function answersTo(lines) {
-  numbers = [];
-  if (lines.length > ACTIONS_MAX) throw new Error(`a trace may have ${ACTIONS_MAX} actions`);
-  const actions = lines.map(translated);
+function textOf(value) {
+  if (value === NOTHING) return "null";
+  return value < 0 ? numbers[-1 - value] : `${value}`;
+}
+
+// The fields of an answer that the action alone decides, not the trace.
+function fieldsOf(kind, number) {
+  switch (kind) {
+    case READ: case READ_NUMBER: case READ_EPHEMERON: return [`"value": ${textOf(values[number])}`];
+    case READ_WEAKREF: return [`"alive": ${values[number] === 1}`];
+    case COLLECT: return [`"minors": 1, "graph": ${graph()}`];
+    case RUN: return [`"finalized": [${pending.splice(0)}]`];
+    case CHECK_HEAP: return [`"graph": ${graph()}`];
+    default: return [];
+  }
+}
+
+function answersToBatch(actions) {
+  if (actions.length > ACTIONS_MAX) throw new Error(`a trace may have ${ACTIONS_MAX} actions`);
   run(samplerSeed, actions);
   if (foundCount > found.length) throw new Error("a trace checks too many strings");
   let read = 0;
-  const rows = (count) => Array.from({ length: count }, () => {
-    const [number, offset, shown] = found.subarray(read, read += 3);
-    const bytes = found.subarray(read, read += shown);
-    return `[${[number >>> 0, ...(shown ? [offset, ...bytes] : [])]}]`;
-  });
+  function* rowsUntil(end) {
+    while (read < end) {
+      const [number, offset, shown] = found.subarray(read, read += 3);
+      const bytes = found.subarray(read, read += shown);
+      yield `[${[number >>> 0, ...(shown ? [offset, ...bytes] : [])]}]`;
+    }
+  }
   const weights = actions.map(() => []);
   for (const profile of profiles)
     for (const { number, bytes } of samplesOf(profile))
       if (number !== null) weights[number].push(bytes);
   let seed = samplerSeed;
   return actions.map(([kind], number) => {
-    const fields = [];
+    const fields = fieldsOf(kind, number);
     if (weights[number].length)
       fields.push(`"samples": ${weights[number].length}, "weights": [${weights[number].join(", ")}]`);
     if (kind === ENABLE) fields.push(`"seed": ${seed++ << PLACE_BITS}`);
-    if (kind === READ) fields.push(`"value": ${values[number] < 0 ? null : values[number]}`);
-    if (kind === READ_NUMBER)
-      fields.push(`"value": ${values[number] < 0 ? numbers[-1 - values[number]] : values[number]}`);
-    if (kind === CHECK) fields.push(`"contents": [${rows(values[number])}]`);
+    if (kind === CHECK) fields.push(`"contents": [${[...rowsUntil(values[number])]}]`);
     return `{${fields.join(", ")}}`;
   });
 }
 
-let trace = [];
-
-function answer(line) {
-  if (line === "{}") {
-    const answers = answersTo(trace);
-    trace = [];
-    return answers;
-  }
-  if (!JSON.parse(line).gcfuzz) {
-    trace.push(line);
-    return [];
-  }
-  trace = [];
-  samplerSeed = BigInt(JSON.parse(line).config?.sampler_seed ?? 0);
-  return [JSON.stringify({ contract: CONTRACT })];
-}
-
-let unread = "";
-const chunk = Buffer.alloc(1 << 16);
-for (let bytes; (bytes = fs.readSync(0, chunk)) > 0;) {
-  unread += chunk.latin1Slice(0, bytes);
-  const lines = unread.split("\n");
-  unread = lines.pop();
-  for (const answers of lines.map(answer)) {
-    if (answers.length) fs.writeSync(1, answers.join("\n") + "\n");
+async function answerTo(action, line) {
+  try {
+    asked.set(translated(action, line));
+    perform(0);
+    if (asked[0] === COLLECT) await collect();
+    return `{${fieldsOf(asked[0], 0)}}`;
+  } catch (problem) {
+    return JSON.stringify({ error: `${problem.name}: ${problem.message}` });
   }
 }
+
+async function answersTo(line) {
+  if (line === "{}") return answersToBatch(trace);
+  const action = JSON.parse(line);
+  if (action.gcfuzz) {
+    dropRoots();
+    [trace, numbers, pending] = [[], [], []];
+    samplerSeed = BigInt(action.config?.sampler_seed ?? 0);
+    return [JSON.stringify({ contract: CONTRACT })];
+  }
+  if (HAS_FINALIZERS) return [await answerTo(action, line)];
+  trace.push(translated(action, line));
+  return [];
+}
+
+async function main() {
+  let unread = "";
+  const chunk = Buffer.alloc(1 << 16);
+  for (let bytes; (bytes = fs.readSync(0, chunk)) > 0;) {
+    unread += chunk.latin1Slice(0, bytes);
+    const lines = unread.split("\n");
+    unread = lines.pop();
+    for (const line of lines) {
+      const answers = await answersTo(line);
+      if (answers.length) fs.writeSync(1, answers.join("\n") + "\n");
+    }
+  }
+}
+
+main();

@@ -31,9 +31,8 @@ from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import ProcessTarget
 from fuzz.targets.v8 import TARGETS
-from fuzz.targets.v8.find import HERE, HOW_TO_INSTALL, SEED
+from fuzz.targets.v8.find import HOW_TO_INSTALL, MUTATOR, SEED
 
-MUTATOR = HERE / "mutator.js"
 NOT_SAMPLED = (*("disable_sampling", "read", "read_number", "write", "write_number", "copy_array"),)
 STARTED = "// The protocol.\n"
 """Here the mutator has found the generator, and reads its first header."""
