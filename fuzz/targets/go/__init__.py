@@ -1,7 +1,7 @@
 """The target `go`: the runtime of a stock Go. gcfuzz predicts each sample of its heap profile.
 
 The mutator is a program in Go that the user's Go compiles. The driver sends it questions through a
-pipe. Start reading with `driver`.
+pipe; for `go-finalizers` it speaks the protocol itself. Start reading with `driver`.
 """
 
 from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
@@ -13,7 +13,7 @@ GO = Program(
     options=(
         PathOption("go", "The program go that compiles the mutator of go.  [default: on PATH]"),
     ),
-    command=PythonDriver(__name__, lazily("fuzz.targets.go.find:program")),
+    command=PythonDriver(__name__, lazily("fuzz.targets.go.find:made_program")),
 )
 FINALIZERS = GO.variant(
     "-finalizers",

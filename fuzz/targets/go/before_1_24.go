@@ -4,16 +4,10 @@ package main
 
 const newActions, newFields, newPromise = "", "", ""
 
-type weakref struct{}
-
-func (weakref) Value() *object {
+func makeWeakref(*object) func() *object {
 	panic("this Go has no weak pointers")
 }
 
-func makeWeakref(*object) weakref {
-	panic("this Go has no weak pointers")
-}
-
-func addCleanup(obj *object, clean func(cleanup), of cleanup) {
-	clean(of)
+func addCleanup(_ *object, clean func()) {
+	clean()
 }

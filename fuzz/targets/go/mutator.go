@@ -1,4 +1,5 @@
-// The mutator of the target `go`: it carries out the operations that come on standard input.
+// The mutator of the targets `go` and `go-finalizers`: it carries out what comes on standard input. With
+// an argument it serves the latter: finalizers.go.
 //
 // A question is two numbers, and an answer four. Once it serves, it allocates only the requested
 // blocks. Invariant: the sampler's generator is set at a trace's start, restored after a collection,
@@ -46,7 +47,7 @@ var (
 	newest      int64
 	period      [1 << 16]byte
 	records     = make([]runtime.MemProfileRecord, recordsMax)
-	collections debug.GCStats
+	statistics  debug.GCStats
 	samples     int64 // Of all requested blocks: what sampled returned after the last one.
 	asked, done = make(chan bool), make(chan bool)
 	// The call that requests a block: its depth in the stack, and its address.
@@ -75,8 +76,13 @@ func init() {
 }
 
 func main() {
-	if len(os.Args) > 1 {
+	if len(os.Args) > 2 {
 		pprof.WriteHeapProfile(os.Stdout) // Never runs; it links the function.
+	}
+	if len(os.Args) > 1 {
+		runtime.UnlockOSThread()
+		serveFinalizers()
+		return
 	}
 	findPlaces()
 	go collectWhenAsked()
@@ -85,10 +91,14 @@ func main() {
 	for transfer(syscall.SYS_READ, 0, unsafe.Pointer(&question), unsafe.Sizeof(question)) {
 		answer = [4]int64{}
 		perform(question[1])
-		debug.ReadGCStats(&collections)
-		answer[3] = collections.NumGC
+		answer[3] = collections()
 		transfer(syscall.SYS_WRITE, 1, unsafe.Pointer(&answer), unsafe.Sizeof(answer))
 	}
+}
+
+func collections() int64 {
+	debug.ReadGCStats(&statistics)
+	return statistics.NumGC
 }
 
 // The call bypasses the scheduler, so that the thread keeps its processor.
@@ -294,7 +304,7 @@ func warmUp() {
 		}
 	}
 	for range [3]int{} {
-		debug.ReadGCStats(&collections)
+		collections()
 		beginTrace(1)
 		perform(1)
 		totals()

@@ -13,12 +13,10 @@ const (
 	newPromise = `, "destructors": true`
 )
 
-type weakref = weak.Pointer[object]
-
-func makeWeakref(target *object) weakref {
-	return weak.Make(target)
+func makeWeakref(target *object) func() *object {
+	return weak.Make(target).Value
 }
 
-func addCleanup(obj *object, clean func(cleanup), of cleanup) {
-	runtime.AddCleanup(obj, clean, of)
+func addCleanup(obj *object, clean func()) {
+	runtime.AddCleanup(obj, func(clean func()) { clean() }, clean)
 }

