@@ -1,8 +1,10 @@
-"""The targets `incminimark` and `incminimark-c`: PyPy's own collector, untranslated and as C.
+"""PyPy's own collector: `incminimark` untranslated, `-c` as C, `-jit` driven by machine code.
 
 `find` looks for Python 2.7. Untranslated: `driver` runs there and imports nothing of gcfuzz; start
 reading at its end. As C: `translation` translates `translated.py`, whose part in C is
-`translated.c`, and `launch` starts the program. Both state the contract of `contract`.
+`translated.c`, and `launch` starts the program. With the JIT: `compiled.py` and `compiled.c` on top
+of these. `jit_switches` changes its backend, and `sample_limit` adds sampling. All state the
+contract of `contract`.
 """
 
 from functools import partial
@@ -50,4 +52,12 @@ TRANSLATED = Program(
 TRANSLATED_FINALIZERS = TRANSLATED.variant(
     "-finalizers", "the same with a FinalizerQueue", environment=["GCFUZZ_FINALIZERS=1"]
 )
-TARGETS = (INCMINIMARK, FINALIZERS, EXHAUSTION, TRANSLATED, TRANSLATED_FINALIZERS)
+COMPILED = Program(
+    name="incminimark-jit",
+    description="PyPy's collector, driven from machine code of PyPy's JIT",
+    options=INCMINIMARK.options,
+    command=lazily("fuzz.targets.incminimark.translation:compiled_command"),
+    variant_of=INCMINIMARK.name,
+    needs_more=True,
+)
+TARGETS = (INCMINIMARK, FINALIZERS, EXHAUSTION, TRANSLATED, TRANSLATED_FINALIZERS, COMPILED)

@@ -148,3 +148,52 @@ def with_exhaustion(contract, heap_bytes_max):
             "survivable": 1,
         },
     )
+
+
+COMPILED_LARGE_BYTES, COMPILED_CARD_ITEMS = 256, 4
+"""Constants of the machine code of incminimark-jit."""
+COMPILED_SETTINGS = [
+    setting("nursery_bytes", 512, 512, 8192, 8),
+    setting("large_object_bytes", *(3 * [COMPILED_LARGE_BYTES])),
+    setting("optimizations", 1, 0, 2),
+    setting("variable_lengths", 0, 0, 1),
+    setting("repaired", 0, 0, 3),
+    setting("single_step_marking", 0, 0, 0),
+] + SETTINGS[3:]
+"""Marking never takes single steps, since the JIT has many objects. `optimizations`: no JIT; those
+that keep the order of allocations; all. `repaired`: the lost write (1), the limit of young arrays
+(2), or both (3)."""
+COMPILED_ACTIONS = (
+    ("allocate_node", "allocate_string", "allocate_array", "load_prebuilt", "free", "read")
+    + ("read_number", "write", "write_number", "take_identity", "collect_minor")
+    + ("collect_progress", "collect_step", "collect_full", "check_heap")
+)
+IN_ORDER_ACTIONS = ("allocate_weakref", "read_weakref")
+UNPREDICTED = ("state", "memory")
+"""The JIT's own objects are in the old space."""
+WITHOUT_REPORTS = {"disabling": ["drop"]}
+OF_HEAP = ("minors", "value", "identity", "graph")
+
+
+def compiled(contract, has_reports):
+    """The same contract for machine code of the JIT."""
+    hidden = UNPREDICTED if has_reports else UNPREDICTED + ("reports",)
+    if "sampling" in contract and not has_reports:
+        contract = dict(contract, sampling=dict(contract["sampling"], **WITHOUT_REPORTS))
+    actions = COMPILED_ACTIONS + IN_ORDER_ACTIONS + SAMPLING_ACTIONS[:2]
+    return dict(
+        contract,
+        actions=[name for name in contract["actions"] if name in actions],
+        observes=[name for name in contract["observes"] if name not in hidden],
+        promises=["collections"],
+        old_space={},
+        pins_max=0,
+        batch=True,
+    )
+
+
+def of_heap(contract):
+    """What is promised if allocations may move and vanish: the heap, and what is read from it."""
+    result = dict(contract, actions=sorted(COMPILED_ACTIONS), observes=list(OF_HEAP), promises=[])
+    result.pop("sampling", None)
+    return result

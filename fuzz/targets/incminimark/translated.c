@@ -22,14 +22,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* translated.py puts before this: ACTION_NAMES, FIELD_NAMES, SETTING_NAMES, their enums, CONTRACT
-   without and with finalizers, the limits of an action, and the numbers of objects. */
+/* translated.py puts before this: ACTION_NAMES, FIELD_NAMES, SETTING_NAMES, their enums, the
+   contracts, the limits of an action, and the numbers of objects. */
 
 #define INPUT_BYTES (1 << 20)
 #define ANSWER_BYTES_MAX (1 << 24)
 #define OUTPUT_BYTES (2 * ANSWER_BYTES_MAX)
 #define FREED_BYTE 0xa5
-#define ROOTS_MAX 4096
 #define COUNT_OF(array) ((long)(sizeof(array) / sizeof(*(array))))
 #define UNSET LONG_MIN
 
@@ -233,6 +232,8 @@ static void (*callback)(long);
 static char *reports;
 static size_t reports_length;
 static const char *problem;
+/* Nothing counts: a trace is repeated until it is compiled. */
+static int is_muted;
 /* No action can be carried out before the next header. */
 static int is_broken = 1;
 
@@ -456,6 +457,8 @@ void gcfuzz_figures(void *nursery, long nursery_bytes, void *free, void *limit, 
 
 void gcfuzz_happened(long event)
 {
+    if (is_muted)
+        return;
     if (order_length == order_room) {
         order_room = 2 * order_room + 64;
         order = resized(order, (size_t)order_room);
@@ -733,7 +736,7 @@ void gcfuzz_answer(long found)
         put(is_inside ? ", \"outside\": false, \"at\": " : ", \"outside\": true");
         if (is_inside)
             put_number((long)(object - gc.nursery));
-    } else if (action == COLLECT_FULL) {
+    } else if (action == COLLECT_FULL && SHOWS_OLD_SPACE) {
         is_first = put_field("memory", is_first);
         put("[");
         put_number(gc.used_bytes);
@@ -788,8 +791,10 @@ void gcfuzz_answer(long found)
     put_number((long)(gc.limit - gc.nursery));
     put_field("top", 0);
     put_number((long)(gc.top - gc.nursery));
-    put_field("state", 0);
-    put_number(gc.state);
+    if (SHOWS_OLD_SPACE) {
+        put_field("state", 0);
+        put_number(gc.state);
+    }
     if (gc.sample_point) {
         put_field("sample_point", 0);
         put_number((long)(gc.sample_point - gc.nursery));
@@ -804,8 +809,7 @@ static void put_contract(void)
     long pins = nursery_bytes / ((large_bytes + 7) / 8 * 8) - 1;
     long figures[] = {nursery_bytes, large_bytes, pins > 0 ? pins / 2 : 0,
                       nursery_bytes * THRESHOLD_PERCENT / 100};
-    const char *contract = getenv("GCFUZZ_FINALIZERS") ? CONTRACT_WITH_FINALIZERS : CONTRACT;
-    for (const char *text = contract; *text; text++)
+    for (const char *text = STATED_CONTRACT; *text; text++)
         if (*text != '@')
             put_bytes(text, 1);
         else if (*++text != 'P')
@@ -851,7 +855,8 @@ static void read_header(char *line)
     if (config)
         config = skip_blanks(strchr(config + 8, ':') ? strchr(config + 8, ':') + 1 : "");
     is_broken = config && !read_object(config, SETTING_NAMES, SETTINGS_END, settings);
-    is_broken |= settings[SHIPPED_CONSTANTS] != DEFAULT_SETTINGS[SHIPPED_CONSTANTS];
+    for (long index = 0; index < SETTINGS_END; index++)
+        is_broken |= OF_PROCESS[index] && settings[index] != DEFAULT_SETTINGS[index];
     if (settings[NURSERY_BYTES] < NURSERY_BYTES_MIN)
         settings[NURSERY_BYTES] = NURSERY_BYTES_MIN;
     if (input->is_answered)

@@ -3,7 +3,8 @@
     PYTHONPATH=SOURCE python2.7 -m rpython --gc=incminimark -O2 translated.py CONSTANTS
 
 CONSTANTS is `tests` or `shipped`: the cards, arenas and growth rates of the collector's own tests,
-or those of PyPy. Python 2.7 only; gcfuzz never imports this program.
+or those of PyPy. With `compiled` this is the base of `compiled.py`, the program of incminimark-jit.
+Python 2.7 only; gcfuzz never imports this program.
 
 It does with objects what any RPython program does, so allocations, write barriers, weak references,
 identities and copies are those that the translation makes. `translated.c` has everything else.
@@ -24,6 +25,7 @@ import os
 import sys
 
 import contract
+import sample_limit
 from rpython.annotator import model as annotation
 from rpython.memory.gc import incminimark
 from rpython.memory.gc.incminimark import IncrementalMiniMarkGC
@@ -38,7 +40,12 @@ from rpython.rtyper.lltypesystem.lloperation import LL_OPERATIONS, LLOp, llop
 from rpython.translator.tool.cbuild import ExternalCompilationInfo
 
 C_PART = os.path.join(os.path.dirname(os.path.abspath(__file__)), "translated.c")
-CONSTANTS = ("tests", "shipped").index(sys.argv[-1])
+COMPILED_PART = os.path.join(os.path.dirname(C_PART), "compiled.c")
+TESTS, SHIPPED, COMPILED = range(3)
+CONSTANTS = ("tests", "shipped", "compiled").index(sys.argv[-1])
+HAS_REPORTS = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
+if CONSTANTS == COMPILED and not HAS_REPORTS:
+    sample_limit.install()
 HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
 HAS_FILL, HAS_MOVE = hasattr(rgc, "ll_arrayfill"), hasattr(rgc, "ll_arraymove")
 ACTIONS = contract.actions_of(HAS_SAMPLING) + contract.FINALIZER_ACTIONS + ("check_contents",)
@@ -51,6 +58,7 @@ FIELDS = (
 NULL_SLOT = -1
 NODE, WEAK, ARRAY, STRING, DESTRUCTIBLE = range(1, 6)
 PREBUILT_MAX = 8
+ROOTS_MAX = 1024 if CONSTANTS == COMPILED else 4096
 ROTATING_NURSERIES = 6
 """As many as with PYPY_GC_NURSERY_DEBUG."""
 
@@ -86,9 +94,18 @@ TEST_PARAMETERS = {
     "major_collection_threshold": 2.5,
     "growth_rate_max": 2.5,
 }
+COMPILED_PARAMETERS = {
+    "nursery_size": 2**18,
+    "page_size": 1024,
+    "arena_size": 2**15,
+    "card_page_indices": contract.COMPILED_CARD_ITEMS,
+    "large_object": contract.COMPILED_LARGE_BYTES,
+}
 PARAMETERS = dict(IncrementalMiniMarkGC.TRANSLATION_PARAMS, read_from_env=False, nursery_size=65536)
-if CONSTANTS == 0:
+if CONSTANTS == TESTS:
     PARAMETERS.update(TEST_PARAMETERS)
+elif CONSTANTS == COMPILED:
+    PARAMETERS.update(COMPILED_PARAMETERS)
 IncrementalMiniMarkGC.TRANSLATION_PARAMS = PARAMETERS
 PAGE_HEADER_BYTES = 32
 NURSERY_BYTES_MIN = -(-PARAMETERS["page_size"] // 24) * 8
@@ -101,26 +118,45 @@ OLD_SPACE = {
     "page_room_bytes": PARAMETERS["page_size"] - PAGE_HEADER_BYTES,
     "card_items": PARAMETERS["card_page_indices"],
 }
-SETTINGS = contract.SETTINGS + [
-    contract.setting("shipped_constants", 0, 0, 1, choices=[0, 0, 0, 1], of_process=True)
-]
+if CONSTANTS == COMPILED:
+    SETTINGS = contract.COMPILED_SETTINGS
+else:
+    SETTINGS = contract.SETTINGS + [
+        contract.setting("shipped_constants", 0, 0, 1, choices=[0, 0, 0, 1], of_process=True)
+    ]
 number_names(SettingCode, [each["name"] for each in SETTINGS])
 
 
-def contract_template(has_finalizers):
-    """The contract's line. `translated.c` replaces @0 to @3 by figures, and @P by the prebuilt."""
+def contract_templates():
+    """The contracts' lines, by the names of macros."""
     config = {each["name"]: each["default"] for each in SETTINGS}
     stated = contract.contract_of(config, HAS_SAMPLING, SETTINGS, OLD_SPACE, THRESHOLD_PERCENT)
-    if has_finalizers:
-        stated = contract.with_finalizers(stated)
-    stated["actions"] = stated["actions"] + ["check_contents"]
-    stated["observes"] = stated["observes"] + ["contents"]
-    stated["contents"] = "bytes"
-    stated["nursery_bytes"] = "@0"
-    stated["layout"]["large_object_bytes"] = "@1"
-    stated["pins_max"] = "@2"
-    stated["old_space"]["threshold_bytes"] = "@3"
-    stated["prebuilt"] = ["@P"]
+    if CONSTANTS == COMPILED:
+        lines = {"CONTRACT": contract.compiled(stated, HAS_REPORTS)}
+        lines["CONTRACT_OF_HEAP"] = contract.of_heap(lines["CONTRACT"])
+    else:
+        lines = {"CONTRACT": stated, "CONTRACT_WITH_FINALIZERS": contract.with_finalizers(stated)}
+        lines = {name: with_contents(each) for name, each in lines.items()}
+    return {name: contract_template(each) for name, each in lines.items()}
+
+
+def with_contents(stated):
+    return dict(
+        stated,
+        actions=stated["actions"] + ["check_contents"],
+        observes=stated["observes"] + ["contents"],
+        contents="bytes",
+    )
+
+
+def contract_template(stated):
+    """A contract's line. `translated.c` replaces @0 to @3 by figures, and @P by the prebuilt."""
+    layout = dict(stated["layout"], large_object_bytes="@1")
+    stated = dict(stated, nursery_bytes="@0", layout=layout, prebuilt=["@P"])
+    if stated["pins_max"]:
+        stated["pins_max"] = "@2"
+    if stated["old_space"]:
+        stated["old_space"] = dict(stated["old_space"], threshold_bytes="@3")
     line = json.dumps({"contract": stated}, sort_keys=True)
     for name in "0123P":
         line = line.replace('"@%s"' % name, "@" + name)
@@ -143,9 +179,22 @@ def c_text(name, value):
     return "#define %s %s\n" % (name, json.dumps(value))
 
 
+STATED_CONTRACT = (
+    'getenv("GCFUZZ_FINALIZERS") ? CONTRACT_WITH_FINALIZERS : CONTRACT',
+    "settings[OPTIMIZATIONS] == 2 ? CONTRACT_OF_HEAP : CONTRACT",
+)
+OPERATIONS = (
+    ("end", "elsewhere", "new_node", "new_string", "new_array", "new_string_of", "new_array_of")
+    + ("write_prev", "write_next", "write_item", "write_number", "read_prev", "read_next")
+    + ("read_item", "node_number", "array_length", "string_length")
+)
+"""The operations of `compiled.py`. Those that end in `of` read the length from memory."""
+
+
 def c_source():
     """The constants that `translated.c` shares with this program, and that file."""
     defaults = [CONSTANTS if "of_process" in each else each["default"] for each in SETTINGS]
+    of_process = [str(int("of_process" in each)) for each in SETTINGS]
     node, array = {"kind": "node"}, {"kind": "array", "length": contract.PREBUILT_ARRAY_LENGTH}
     parts = [
         c_enum(ACTIONS, "BEGIN_TRACE"),
@@ -155,6 +204,9 @@ def c_source():
         c_strings("FIELD_NAMES", FIELDS),
         c_strings("SETTING_NAMES", [each["name"] for each in SETTINGS]),
         "static const long DEFAULT_SETTINGS[] = {%s};\n" % ", ".join(map(str, defaults)),
+        "static const int OF_PROCESS[] = {%s};\n" % ", ".join(of_process),
+        "#define ROOTS_MAX %d\n" % ROOTS_MAX,
+        "#define SHOWS_OLD_SPACE %d\n" % (CONSTANTS != COMPILED),
         "#define PREBUILT_NODES_MAX %d\n#define PREBUILT_ARRAYS_MAX %d\n" % (2 * (PREBUILT_MAX,)),
         "#define SAMPLES_MAX %d\n#define MINORS_MAX %d\n"
         % (contract.SAMPLES_MAX, contract.MINORS_MAX),
@@ -163,11 +215,15 @@ def c_source():
         "#define NURSERY_BYTES_MIN %d\n" % NURSERY_BYTES_MIN,
         c_text("PREBUILT_NODE", json.dumps(node)),
         c_text("PREBUILT_ARRAY", json.dumps(array)),
-        c_text("CONTRACT", contract_template(has_finalizers=False)),
-        c_text("CONTRACT_WITH_FINALIZERS", contract_template(has_finalizers=True)),
+        "#define STATED_CONTRACT (%s)\n" % STATED_CONTRACT[CONSTANTS == COMPILED],
     ]
-    with open(C_PART) as source:
-        return "".join(parts) + source.read()
+    parts += [c_text(*each) for each in contract_templates().items()]
+    if CONSTANTS == COMPILED:
+        parts.append(c_enum(["op_" + each for each in OPERATIONS], "OPERATIONS_END"))
+    for path in [C_PART, COMPILED_PART][: 1 + (CONSTANTS == COMPILED)]:
+        with open(path) as source:
+            parts.append(source.read())
+    return "".join(parts)
 
 
 CALLBACK = lltype.Ptr(lltype.FuncType([lltype.Signed], lltype.Void))
@@ -279,6 +335,9 @@ def _get_first_sample_offset(gc):
     return gc.sample_allocated_bytes
 
 
+HUGE = 1e15
+
+
 def configure(gc, nursery_bytes, large_object_bytes):
     """Replace the nursery of a heap that is empty."""
     # RPython needs to know.
@@ -286,7 +345,14 @@ def configure(gc, nursery_bytes, large_object_bytes):
     assert large_object_bytes >= 0
     gc.nursery_size = nursery_bytes
     gc.nonlarge_max = large_object_bytes - 1
-    gc.min_heap_size = 0.0
+    if CONSTANTS == COMPILED:
+        # The JIT's own objects take many steps to mark.
+        gc.gc_increment_step = 2**16
+        # Only actions start major collections, and not what the JIT allocates.
+        gc.min_heap_size = gc.next_major_collection_initial = HUGE
+        gc.next_major_collection_threshold = HUGE
+    else:
+        gc.min_heap_size = 0.0
     gc.gc_increment_step = nursery_bytes * 4
     gc.max_number_of_pinned_objects = nursery_bytes / (large_object_bytes * 2)
     gc.size_objects_made_old = r_uint(0)

@@ -1,4 +1,6 @@
-"""Translates `translated.py` with a source of PyPy's collector, and keeps it in the user's cache.
+"""Translates a program with a source of PyPy's collector, and keeps it in the user's cache.
+
+The program is `translated.py`, or with the JIT `compiled.py`.
 
 Invariant: a program in the cache is named after all that it depends on: the content of the
 source and of the program, the constants, the interpreter and the C compiler.
@@ -26,14 +28,20 @@ from fuzz.targets.process.user_programs import cache_folder, kept_program, outpu
 
 HERE = Path(__file__).parent
 LAUNCH, TRANSLATED = HERE / "launch.py", HERE / "translated.py"
-PARTS = (TRANSLATED, HERE / "translated.c", HERE / "contract.py")
+COMPILED = HERE / "compiled.py"
+PARTS = (
+    *(TRANSLATED, HERE / "translated.c", HERE / "contract.py"),
+    *(COMPILED, HERE / "compiled.c", HERE / "jit_switches.py", HERE / "sample_limit.py"),
+)
 CONSTANTS = ("tests", "shipped")
 """The values of `shipped_constants`: those of the collector's own tests, and those of PyPy."""
+OF_MACHINE_CODE = ("compiled",)
+"""The constants of the JIT's machine code."""
 TOOLS = ("gcc", "make")
 SUFFIXES = frozenset({".py", ".c", ".h"})
 NOT_TRANSLATED = frozenset({"test", "_cache"})
-TRANSLATION = ("-B", "-m", "rpython", "--batch", "--gc=incminimark", "-O2")
-TRANSLATION_SECONDS = 1800
+TRANSLATION = ("-B", "-m", "rpython", "--batch", "--gc=incminimark")
+TRANSLATION_SECONDS = 3600
 LOG_LINES = 5
 
 
@@ -46,6 +54,8 @@ class Build:
 
 
 RELEASE = Build()
+WITH_JIT = Build(("CFLAGS=-O1",))
+"""More takes minutes, and nothing here is faster."""
 ASSERTIONS = "-O1 -g -fno-omit-frame-pointer -DRPY_ASSERT -DRPY_LL_ASSERT"
 """What RPython's own `--lldebug` sets, and frame pointers."""
 SANITIZER, CHECKS = "-fsanitize=address", "PYPY_GC_DEBUG=2"
@@ -63,10 +73,18 @@ BUILDS = {
 
 def launcher_command(_name: str, options: TargetOptions) -> tuple[str, ...]:
     """The launcher's command line. Raises BadInputError."""
+    return _launcher(options, CONSTANTS, BUILDS[str(options.paths.get("build", "release"))])
+
+
+def compiled_command(_name: str, options: TargetOptions) -> tuple[str, ...]:
+    """The same for the program with the JIT. Raises BadInputError."""
+    return _launcher(options, OF_MACHINE_CODE, WITH_JIT)
+
+
+def _launcher(options: TargetOptions, constants: tuple[str, ...], build: Build) -> tuple[str, ...]:
     python = find_python(options.paths.get("python"))
     source = checked_source(options.paths.get("source"))
-    build = BUILDS[str(options.paths.get("build", "release"))]
-    programs = translated(python, source.resolve(), build=build)
+    programs = translated(python, source.resolve(), constants, build)
     return "env", *build.at_run, sys.executable, "-I", str(LAUNCH), *map(str, programs)
 
 
@@ -78,7 +96,7 @@ def translated(
     for tool in TOOLS:
         if shutil.which(tool) is None:
             raise BadInputError(
-                f"the target incminimark-c needs {' and '.join(TOOLS)}, and there is no {tool} on "
+                f"PyPy's collector in C needs {' and '.join(TOOLS)}, and there is no {tool} on "
                 f"PATH: apt install {' '.join(TOOLS)}"
             )
     compiler = output_of([TOOLS[0], "--version"])
@@ -93,7 +111,7 @@ def translated(
 
 
 def content_of(source: Path) -> str:
-    """A digest of the program, and of RPython without its tests."""
+    """A digest of both programs, and of RPython without its tests."""
     digest = hashlib.sha256()
     files = sorted(each for each in (source / "rpython").rglob("*") if each.suffix in SUFFIXES)
     kept = (each for each in files if NOT_TRANSLATED.isdisjoint(each.relative_to(source).parts))
@@ -107,7 +125,10 @@ def _translate(python: Path, source: Path, constants: str, build: Build, folder:
     program, log = folder / "translated", cache_folder() / f"translation-{constants}.log"
     modules = os.pathsep.join(filter(None, (str(source), os.environ.get("PYTHONPATH"))))
     command = ["env", *build.at_translation, str(python), *TRANSLATION, f"--output={program}"]
-    command += [str(TRANSLATED), constants]
+    if constants in OF_MACHINE_CODE:
+        command += ["--opt=jit", str(COMPILED), constants]
+    else:
+        command += ["-O2", str(TRANSLATED), constants]
     with log.open("wb") as output, suppress(subprocess.TimeoutExpired):
         subprocess.run(  # noqa: S603 - the user's interpreter
             command,

@@ -1,0 +1,332 @@
+"""The program of incminimark-jit: a mutator whose traces become machine code of PyPy's JIT.
+
+    PYTHONPATH=SOURCE python2.7 -m rpython --opt=jit compiled.py compiled
+
+A trace is a program for the interpreter in `run`, which the JIT compiles as one loop. It runs
+several times: first in the interpreter, so that `compiled.c` learns the place of each new root;
+then muted, until it is machine code; and at last once from an empty heap, with answers.
+`translated.py` has the rest: the collector, and the actions that are not compiled.
+
+Invariants. The roots are a prebuilt array, so that storing one is a store with its inlined barrier.
+All operands are constants of the machine code. An observation is a call, which ends a group of
+allocations. So there is one before each allocation, and after all that cannot wait for it.
+"""
+# Python 2.7 has no annotations.
+# ruff: noqa: ANN001, ANN002, ANN201, ANN204, C901, D103, PLR0912, RUF012, UP004
+# mypy: ignore-errors
+
+import jit_switches
+import translated
+from rpython.jit.codewriter.policy import JitPolicy
+from rpython.rlib import jit
+from rpython.rtyper.annlowlevel import llhelper
+from rpython.rtyper.lltypesystem import llmemory, lltype, rffi, rstr
+from rpython.rtyper.lltypesystem.lloperation import llop
+from translated import (
+    ARRAYS,
+    FORKED,
+    GCREF,
+    HAS_SAMPLING,
+    NODES,
+    PREBUILT_ARRAYS,
+    PREBUILT_MAX,
+    PREBUILT_NODES,
+    ROOTS_MAX,
+    ActionCode,
+    FieldCode,
+    Signed,
+    Void,
+    external,
+)
+
+STRINGS = translated.STRINGS = rstr.STR
+"""The only strings whose length machine code may read from memory."""
+OPERATION, FIRST, SECOND, PLACE, IS_OBSERVED, OPERANDS = range(6)
+STEPS_MAX = 4096
+ALL_OPTIMIZATIONS = 2
+ORDERED = "intbounds:rewrite:pure"
+"""Without the optimizations that move allocations and stores."""
+FEW_ROUNDS = (
+    "threshold=2,trace_eagerness=1,trace_limit=16000,loop_longevity=1000000000,enable_opts="
+)
+batch = external("batch", Signed)
+prepare = external("prepare", Signed, Signed)
+learn = external("learn", Void, Signed)
+plan = external("plan", Void)
+operand = external("operand", Signed, Signed, Signed)
+take_step = external("take_step", Signed, Signed)
+next_place = external("next_place", Signed)
+tell = external("tell", Void, Signed)
+seen = external("seen", Void, Signed)
+answer_up_to = external("observe", Void, Signed)
+count_round = external("end_round", Signed, Signed)
+count_from_here = external("count_from_here", Void)
+
+
+class OperationCode(object):
+    """The codes of the operations."""
+
+
+translated.number_names(OperationCode, translated.OPERATIONS)
+ROOTS = lltype.malloc(ARRAYS, ROOTS_MAX, immortal=True, zero=True)
+LENGTHS = lltype.malloc(rffi.CArray(Signed), STEPS_MAX, flavor="raw", immortal=True, zero=True)
+STACK_BASE = lltype.malloc(rffi.CArray(Signed), 1, flavor="raw", immortal=True, zero=True)
+
+
+class TraceProgram(object):
+    """A trace, as operations with their operands."""
+
+    _immutable_fields_ = ["code[*]"]
+
+    def __init__(self, steps):
+        self.code = [0] * (OPERANDS * (steps + 1))
+
+
+@translated.specialize.ll()
+def keep(obj):
+    ROOTS[next_place()] = lltype.cast_opaque_ptr(GCREF, obj)
+
+
+translated.keep = keep
+
+
+# What machine code does.
+
+
+@jit.dont_look_inside
+def call_tell(number):
+    tell(number)
+
+
+@jit.dont_look_inside
+def observe(step):
+    show_stores()
+    llop.gc_gcfuzz(Void, translated.FIGURES, 0, 0)
+    answer_up_to(step)
+
+
+def show_stores():
+    """Read what C reads, so that no store is delayed beyond this call."""
+    node = PREBUILT_NODES[0]
+    seen(node.x)
+    translated.drop(llmemory.cast_ptr_to_adr(node.prev))
+    translated.drop(llmemory.cast_ptr_to_adr(node.next))
+    translated.drop(llmemory.cast_ptr_to_adr(PREBUILT_ARRAYS[0][0]))
+
+
+def node_at(place):
+    return lltype.cast_opaque_ptr(lltype.Ptr(NODES), ROOTS[place])
+
+
+def array_at(place):
+    return lltype.cast_opaque_ptr(lltype.Ptr(ARRAYS), ROOTS[place])
+
+
+def root_at(place):
+    return ROOTS[place] if place >= 0 else lltype.nullptr(GCREF.TO)
+
+
+def store(place, obj):
+    ROOTS[place] = lltype.cast_opaque_ptr(GCREF, obj)
+
+
+store._annspecialcase_ = "specialize:ll"
+
+
+def step(program, pc):
+    """Carry out one action."""
+    code = program.code
+    operation, first, second = code[pc + OPERATION], code[pc + FIRST], code[pc + SECOND]
+    place, number = code[pc + PLACE], pc / OPERANDS
+    if operation == OperationCode.new_node:
+        node = lltype.malloc(NODES)
+        node.x = first
+        store(place, node)
+    elif operation == OperationCode.new_string:
+        store(place, lltype.malloc(STRINGS, first))
+    elif operation == OperationCode.new_array:
+        store(place, lltype.malloc(ARRAYS, first))
+    elif operation == OperationCode.new_string_of:
+        store(place, lltype.malloc(STRINGS, LENGTHS[number]))
+    elif operation == OperationCode.new_array_of:
+        store(place, lltype.malloc(ARRAYS, LENGTHS[number]))
+    elif operation == OperationCode.write_prev:
+        node_at(first).prev = root_at(second)
+    elif operation == OperationCode.write_next:
+        node_at(first).next = root_at(second)
+    elif operation == OperationCode.write_item:
+        array_at(first)[place] = root_at(second)
+    elif operation == OperationCode.write_number:
+        node_at(first).x = second
+    elif operation == OperationCode.read_prev:
+        ROOTS[place] = node_at(first).prev
+    elif operation == OperationCode.read_next:
+        ROOTS[place] = node_at(first).next
+    elif operation == OperationCode.read_item:
+        ROOTS[place] = array_at(first)[second]
+    elif operation == OperationCode.node_number:
+        call_tell(node_at(first).x)
+    elif operation == OperationCode.array_length:
+        call_tell(len(array_at(first)))
+    elif operation == OperationCode.string_length:
+        string = lltype.cast_opaque_ptr(lltype.Ptr(STRINGS), ROOTS[first])
+        call_tell(len(string.chars))
+    else:
+        carry_out_elsewhere(number)
+    if code[pc + IS_OBSERVED]:
+        observe(number)
+
+
+driver = jit.JitDriver(greens=["pc", "program"], reds="auto")
+
+
+def run(program):
+    """Repeat the program. The last round ends the process."""
+    pc = 0
+    while True:
+        driver.jit_merge_point(pc=pc, program=program)
+        if program.code[pc] == OperationCode.end:
+            is_compiled = 0
+            if jit.we_are_jitted():
+                is_compiled = 1
+            end_round(is_compiled)
+            pc = 0
+        else:
+            step(program, pc)
+            pc += OPERANDS
+
+
+# What calls of machine code do.
+
+
+@jit.dont_look_inside
+def carry_out_elsewhere(number):
+    show_stores()
+    action = take_step(number)
+    if action == ActionCode.load_prebuilt:
+        load_prebuilt(translated.field(FieldCode.index))
+    elif action == ActionCode.free:
+        free(translated.field(FieldCode.root))
+    else:
+        translated.carry_out(action)
+
+
+def load_prebuilt(index):
+    nodes = translated.setting(translated.SettingCode.prebuilt_nodes)
+    if index < nodes:
+        keep(PREBUILT_NODES[index])
+    else:
+        keep(PREBUILT_ARRAYS[index - nodes])
+
+
+def free(slot):
+    """Slot 0 is the last item."""
+    place = ROOTS_MAX - 1 - slot
+    while place > next_place() + 1:
+        ROOTS[place] = ROOTS[place - 1]
+        place -= 1
+    ROOTS[place] = lltype.nullptr(GCREF.TO)
+
+
+@jit.dont_look_inside
+def end_round(is_compiled):
+    show_stores()
+    is_last = count_round(is_compiled)
+    empty_heap()
+    if is_last:
+        begin_round()
+
+
+def empty_heap():
+    for place in range(ROOTS_MAX):
+        ROOTS[place] = lltype.nullptr(GCREF.TO)
+    for index in range(PREBUILT_MAX):
+        node, array = PREBUILT_NODES[index], PREBUILT_ARRAYS[index]
+        node.x = 0
+        node.prev = node.next = lltype.nullptr(GCREF.TO)
+        for item in range(len(array)):
+            array[item] = lltype.nullptr(GCREF.TO)
+    if HAS_SAMPLING:
+        llop.gc_gcfuzz(Void, FORKED, 0, 0)
+
+
+def begin_round():
+    """Begin with an empty nursery, and no collection in progress."""
+    llop.gc__collect(Void, 2)
+    llop.gc__collect(Void, 2)
+    replace_nursery(translated.setting(translated.SettingCode.nursery_bytes))
+    count_from_here()
+
+
+def replace_nursery(nursery_bytes):
+    large_bytes = translated.setting(translated.SettingCode.large_object_bytes)
+    llop.gc_gcfuzz(Void, translated.CONFIGURE, nursery_bytes, large_bytes)
+    llop.gc_gcfuzz(Void, translated.FIGURES, 0, 0)
+
+
+# A trace.
+
+
+def run_trace():
+    steps = batch()
+    program = TraceProgram(steps)
+    record(program, steps)
+    replace_nursery(translated.PARAMETERS["nursery_size"])
+    choose_optimizations(translated.setting(translated.SettingCode.optimizations))
+    run(program)
+
+
+def record(program, steps):
+    """Carry out the program once, and learn all its operands."""
+    begin_round()
+    number = 0
+    while number < steps and prepare(number):
+        load(program, number)
+        step(program, number * OPERANDS)
+        llop.gc_gcfuzz(Void, translated.FIGURES, 0, 0)
+        learn(number)
+        number += 1
+    plan()
+    for known in range(number):
+        load(program, known)
+    program.code[number * OPERANDS] = OperationCode.end
+    empty_heap()
+
+
+def load(program, number):
+    for index in range(OPERANDS):
+        program.code[number * OPERANDS + index] = operand(number, index)
+    LENGTHS[number] = operand(number, FIRST)
+
+
+def choose_optimizations(optimizations):
+    if optimizations == 0:
+        jit.set_user_param(None, "off")
+    elif optimizations == ALL_OPTIMIZATIONS:
+        jit.set_user_param(None, FEW_ROUNDS + "all")
+    else:
+        jit.set_user_param(None, FEW_ROUNDS + ORDERED)
+
+
+def reserve_roots():
+    """Show the array of roots to C, which sees it as a stack."""
+    items = llmemory.cast_ptr_to_adr(ROOTS) + llmemory.itemoffsetof(ARRAYS, 0)
+    run_callback = llhelper(translated.CALLBACK, translated.run_callback)
+    translated.begin(items, llmemory.cast_ptr_to_adr(STACK_BASE), run_callback)
+
+
+def entry_point(_):
+    translated.prepare()
+    reserve_roots()
+    if translated.next_action() != translated.END:
+        run_trace()
+    return 0
+
+
+def target(*_):
+    jit_switches.install()
+    return entry_point, None
+
+
+def jitpolicy(_):
+    return JitPolicy()
