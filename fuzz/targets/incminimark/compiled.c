@@ -164,9 +164,8 @@ void gcfuzz_plan(void)
         struct step *step = &steps[number], *next = step + 1;
         int is_last = number + 1 == steps_count;
         step->operands[IS_OBSERVED] =
-            is_last || step->cannot_wait ||
-            (ORDERED_ONLY && (ALLOCATES(next->action) ||
-                              next->operands[OPERATION] == OP_ELSEWHERE));
+            is_last || step->cannot_wait || next->operands[OPERATION] == OP_ELSEWHERE ||
+            (ORDERED_ONLY && ALLOCATES(next->action));
     }
     forget_events();
     set_roots_count(0, 0);

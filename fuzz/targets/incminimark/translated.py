@@ -106,6 +106,8 @@ if CONSTANTS == TESTS:
     PARAMETERS.update(TEST_PARAMETERS)
 elif CONSTANTS == COMPILED:
     PARAMETERS.update(COMPILED_PARAMETERS)
+    # Computed when the class is made, from its own parameters.
+    IncrementalMiniMarkGC.JIT_WB_CARD_PAGE_SHIFT = contract.COMPILED_CARD_ITEMS.bit_length() - 1
 IncrementalMiniMarkGC.TRANSLATION_PARAMS = PARAMETERS
 PAGE_HEADER_BYTES = 32
 NURSERY_BYTES_MIN = -(-PARAMETERS["page_size"] // 24) * 8
