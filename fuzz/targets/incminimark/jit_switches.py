@@ -12,6 +12,7 @@ import sys
 
 import translated
 from rpython.jit.backend.llsupport.rewrite import GcRewriterAssembler
+from rpython.jit.backend.x86.assembler import Assembler386
 from rpython.jit.backend.x86.regalloc import RegAlloc
 from translated import SettingCode
 
@@ -40,7 +41,7 @@ ZEROS_FIRST = """\
             if is_repaired(LOST_WRITE) and rop.is_getarrayitem(opnum):
                 self.emit_pending_zeros()
 """
-LENGTH_MAX = "        maxlength = (gc_ll_descr.max_size_of_young_obj - WORD * 2)\n"
+LENGTH_MAX = "        assert lengthloc is not ecx and lengthloc is not edx\n"
 IN_BYTES = """\
         if is_repaired(LIMIT):
             maxlength = maxlength / itemsize
@@ -69,7 +70,7 @@ EMPTY_MAP = """\
 NO_BARRIER_IF = "if not is_planted(NO_BARRIER) and not self.write_barrier_applied(val):\n"
 CHANGES = (
     (GcRewriterAssembler, "transform_to_gc_load", READ_ITEM, READ_ITEM + ZEROS_FIRST),
-    (RegAlloc, "consider_call_malloc_nursery_varsize", LENGTH_MAX, LENGTH_MAX + IN_BYTES),
+    (Assembler386, "malloc_cond_varsize", LENGTH_MAX, LENGTH_MAX + IN_BYTES),
     (GcRewriterAssembler, "handle_write_barrier_setarrayitem", BARRIER, NO_BARRIER_IF),
     (GcRewriterAssembler, "gen_malloc_nursery", ROUNDING, DOWN + ROUNDING),
     (GcRewriterAssembler, "gen_malloc_nursery", SUM, SUM + ONE_WORD_LESS),
