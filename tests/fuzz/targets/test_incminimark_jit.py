@@ -100,9 +100,7 @@ class CountingAllocations(Changed):
 def test_machine_code_allocates(options: TargetOptions, tmp_path: Path) -> None:
     log = tmp_path / "log"
     settings = {"optimizations": ORDERED, "repaired": BOTH}
-    target = CountingAllocations(
-        target_with(options, f"PYPYLOG=jit-log-rewritten:{log}", **settings)
-    )
+    target = CountingAllocations(target_with(options, f"PYPYLOG=jit:{log}", **settings))
     assert first_failure(target, 2000) is None
     inlined = len(re.findall("= call_malloc_nursery", log.read_text("utf-8", "replace")))
     assert inlined >= SHARE_MIN * target.allocations
