@@ -195,10 +195,6 @@ def _goes_ahead(target: FullTarget, contract: Contract) -> bool:
     return target.takes_announcements and may_be_sent_ahead(contract)
 
 
-_cost_and_sampling = attrgetter("layout", "sampling", "prebuilt")
-"""Under two contracts that agree in these, actions cost the same and sample by the same rule."""
-
-
 def _depends_on_collections(run: Run) -> bool:
     """Whether collections that are not promised have decided what is legal or read."""
     if "collections" in run.contract.promises:
@@ -218,8 +214,8 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         return
     target = full(target)
     contract = target.start(configuration)
-    has_started = target.problem_at_start is None
-    if has_started and _cost_and_sampling(run.contract) != _cost_and_sampling(contract):
+    needed = attrgetter(*oracle.needs_same)
+    if target.problem_at_start is None and needed(run.contract) != needed(contract):
         return
     changed = [oracle.instead(action) for action in run.actions]
     if _goes_ahead(target, contract):

@@ -130,6 +130,9 @@ class RerunOracle(Judge):
     Known bugs are found soonest with the shares of today (docs/evidence/effectiveness.md)."""
     relies_on: ClassVar[tuple[type[RerunOracle], ...]] = ()
     """The oracles that come before it."""
+    needs_same: ClassVar[tuple[str, ...]] = ("layout", "sampling", "prebuilt")
+    """The keys of the contract in which both runs must agree. Then actions cost the same and sample
+    by the same rule."""
 
     @abstractmethod
     def configuration(

@@ -536,6 +536,9 @@ class Contract:
     """None: every allocation succeeds."""
     groups: Groups | None = None
     """None: each allocation is one object."""
+    tier_setting: str | None = None
+    """The setting that says which tier of a runtime executes allocations, such as an interpreter or
+    a compiler. Its least value is the simplest tier. None: there is one tier."""
     contents: Literal["bytes", "checksums"] | None = None
     """How `check_contents` answers for a string or a block: the mutator compares its bytes, or
     reports a checksum of them. None: the mutator writes no bytes into it."""

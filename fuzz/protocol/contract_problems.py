@@ -59,6 +59,8 @@ def problems_of(contract: Contract) -> Iterator[str]:
             yield from contract.exhaustion.problems(contract)
         if contract.groups is not None:
             yield from contract.groups.problems(contract)
+        if contract.tier_setting not in (None, *(setting.name for setting in contract.settings)):
+            yield f"tier_setting is {contract.tier_setting!r}, which is not a setting"
     yield from _fields(contract)
     yield from _needs(contract)
     if contract.finalizers is not None:

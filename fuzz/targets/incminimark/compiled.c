@@ -3,21 +3,107 @@
    compiled.py asks for the operands of each step, and repeats the steps until they are machine code.
    Invariant: only the last round is answered. */
 
-enum { WARM_UP_ROUNDS_MAX = 12, COMPILED_ROUNDS = 2, ALL_OPTIMIZATIONS = 2 };
-enum { OPERATION, FIRST, SECOND, PLACE, IS_OBSERVED, OPERANDS };
+enum { WARM_UP_ROUNDS_MAX = 12 + 4 * GUARDS_MAX, COMPILED_ROUNDS = 2, ALL_OPTIMIZATIONS = 2 };
+enum { OPERATION, FIRST, SECOND, PLACE, IS_OBSERVED, GUARD, HELD, OPERANDS };
+enum { FORGET_HELD = -1, KEEP_HELD = -2 };
 
 static struct step {
     long action, fields[FIELDS_END], operands[OPERANDS];
+    /* Each member of a group is a step: the size of its group, or 0, and how many precede it. */
+    long members, before;
     /* The next step must not begin before this one is observed. */
     int cannot_wait;
 } *steps;
-static long batch_count, steps_count, answered_count, told, rounds, compiled_rounds;
+static long batch_count, steps_count, answered_count, told, rounds, compiled_rounds, failing_guards;
 static const char *objected;
 static int is_last_round;
 
 #define ORDERED_ONLY (settings[OPTIMIZATIONS] != ALL_OPTIMIZATIONS)
+#define IS_INTERPRETED (settings[OPTIMIZATIONS] == 0)
 
-/* Read the actions of a trace. How many there are. */
+static const char *compiled_contract(void)
+{
+    static const char *const contracts[][3] = {
+        {INTERPRETED, CONTRACT, CONTRACT_OF_HEAP},
+        {INTERPRETED_AS_DOCUMENTED, CONTRACT_AS_DOCUMENTED, CONTRACT_OF_HEAP_AS_DOCUMENTED},
+    };
+    long optimizations = settings[OPTIMIZATIONS];
+    return contracts[getenv("GCFUZZ_AS_DOCUMENTED") != NULL]
+                    [optimizations == 0 || optimizations == ALL_OPTIMIZATIONS ? optimizations : 1];
+}
+
+/* Whether the next step is of the same group. */
+static int has_more(const struct step *step)
+{
+    return step->before + 1 < step->members;
+}
+
+static void clear_fields(void)
+{
+    action = -1;
+    for (long field = 0; field < FIELDS_END; field++)
+        fields[field] = UNSET;
+}
+
+static struct step *add_step(void)
+{
+    steps = resized(steps, (size_t)(batch_count + 1) * sizeof(*steps));
+    struct step *step = &steps[batch_count++];
+    *step = (struct step){.action = action};
+    memcpy(step->fields, fields, sizeof(fields));
+    return step;
+}
+
+/* The text after a member, whose allocation becomes the present action, or NULL. */
+static char *read_member(char *text)
+{
+    static const long allocations[] = {ALLOCATE_NODE, ALLOCATE_ARRAY, ALLOCATE_STRING};
+    clear_fields();
+    char *after = read_object(text, FIELD_NAMES, FIELDS_END, fields), *kind;
+    if (!after || !(kind = strstr(text, "\"kind\"")) || kind > after)
+        return NULL;
+    kind = skip_blanks(strchr(kind, ':') + 1);
+    for (long index = 0; index < COUNT_OF(allocations); index++) {
+        const char *name = ACTION_NAMES[allocations[index]] + strlen("allocate_");
+        if (*kind == '"' && strncmp(kind + 1, name, strlen(name)) == 0)
+            action = allocations[index];
+    }
+    return after;
+}
+
+/* Add a step for each member of a group. */
+static void add_group(char *line)
+{
+    char *text = strstr(line, "\"members\"");
+    long count = 0;
+    text = text ? strchr(text, '{') : NULL;
+    while (text && (text = read_member(text)) && action >= 0) {
+        add_step()->before = count++;
+        text = strchr(text, '{');
+    }
+    if (action < 0 || count == 0 || count > MEMBERS_MAX) {
+        batch_count -= count;
+        clear_fields();
+        add_step();
+        return;
+    }
+    for (long index = 0; index < count; index++)
+        steps[batch_count - count + index].members = count;
+}
+
+static void add_line(char *line)
+{
+    if (strstr(line, "\"allocate_group\"")) {
+        add_group(line);
+        return;
+    }
+    clear_fields();
+    if (!read_object(skip_blanks(line), FIELD_NAMES, FIELDS_END, fields))
+        action = -1;
+    add_step();
+}
+
+/* Read the actions of a trace. How many steps they take. */
 long gcfuzz_batch(void)
 {
     char *line;
@@ -26,15 +112,8 @@ long gcfuzz_batch(void)
             take_line(line);
             return batch_count;
         }
-        for (long field = 0; field < FIELDS_END; field++)
-            fields[field] = UNSET;
-        action = -1;
-        if (!read_object(skip_blanks(line), FIELD_NAMES, FIELDS_END, fields))
-            action = -1;
         take_line(line);
-        steps = resized(steps, (size_t)(batch_count + 1) * sizeof(*steps));
-        steps[batch_count] = (struct step){.action = action};
-        memcpy(steps[batch_count++].fields, fields, sizeof(fields));
+        add_line(line);
     }
     if (line)
         leave_line(line);
@@ -43,8 +122,9 @@ long gcfuzz_batch(void)
 
 static void forget_events(void)
 {
-    order_length = samples = minors = 0;
+    order_length = samples = minors = addresses_count = measured_bytes = measured_count = 0;
     reports_length = 0;
+    memset(samples_by_member, 0, sizeof(samples_by_member));
 }
 
 long gcfuzz_take_step(long number)
@@ -75,31 +155,38 @@ static void set_operands(long *operands, long operation, long first, long second
     operands[OPERATION] = operation, operands[FIRST] = first, operands[SECOND] = second;
 }
 
-/* What machine code has to do for the present action. */
-static void choose_operation(long *operands)
+/* What machine code has to do for the present action. Members have constant lengths: an object of a
+   variable length is no part of a block. */
+static void choose_operation(struct step *step)
 {
     long root = fields[ROOT] == UNSET ? -1 : fields[ROOT], place = place_of(root);
     long kind = root < 0 ? 0 : kind_of(SLOT(root)), value = place_of(fields[VALUE]);
-    long is_variable = settings[VARIABLE_LENGTHS], length = fields[LENGTH];
+    long length = fields[LENGTH];
+    int is_in_memory = settings[OPERANDS_IN_MEMORY] && !step->members;
+    long *operands = step->operands;
     set_operands(operands, OP_ELSEWHERE, 0, 0);
     operands[PLACE] = place_of(roots_count);
+    operands[HELD] = FORGET_HELD;
     if (fields[NONMOVABLE] == 1)
         return;
     if (action == ALLOCATE_NODE)
         set_operands(operands, OP_NEW_NODE, fields[NUMBER], 0);
     else if (action == ALLOCATE_STRING)
-        set_operands(operands, is_variable ? OP_NEW_STRING_OF : OP_NEW_STRING, length, 0);
+        set_operands(operands, is_in_memory ? OP_NEW_STRING_OF : OP_NEW_STRING, length, 0);
     else if (action == ALLOCATE_ARRAY)
-        set_operands(operands, is_variable ? OP_NEW_ARRAY_OF : OP_NEW_ARRAY, length, 0);
+        set_operands(operands, is_in_memory ? OP_NEW_ARRAY_OF : OP_NEW_ARRAY, length, 0);
     else if (action == WRITE && kind == ARRAY) {
-        set_operands(operands, OP_WRITE_ITEM, place, value);
+        set_operands(operands, is_in_memory ? OP_WRITE_ITEM_AT : OP_WRITE_ITEM, place, value);
         operands[PLACE] = fields[FIELD];
     } else if (action == WRITE)
         set_operands(operands, fields[FIELD] ? OP_WRITE_NEXT : OP_WRITE_PREV, place, value);
     else if (action == WRITE_NUMBER)
         set_operands(operands, OP_WRITE_NUMBER, place, fields[NUMBER]);
+    else if (action == FREE && root == roots_count - 1 && !ORDERED_ONLY)
+        /* What is answered now is the heap alone, so the object may never have existed. */
+        set_operands(operands, OP_FORGET_LAST, place, 0);
     else if (action == READ && kind == ARRAY)
-        set_operands(operands, OP_READ_ITEM, place, fields[FIELD]);
+        set_operands(operands, is_in_memory ? OP_READ_ITEM_AT : OP_READ_ITEM, place, fields[FIELD]);
     else if (action == READ)
         set_operands(operands, fields[FIELD] ? OP_READ_NEXT : OP_READ_PREV, place, 0);
     else if (action == READ_NUMBER && kind == NODE)
@@ -110,6 +197,32 @@ static void choose_operation(long *operands)
         set_operands(operands, OP_STRING_LENGTH, place, 0);
 }
 
+/* What machine code may read from memory: a length, or an index. */
+long gcfuzz_in_memory(long number)
+{
+    const long *known = steps[number].fields;
+    return known[LENGTH] != UNSET ? known[LENGTH] : known[FIELD];
+}
+
+static long bytes_of_member(const struct step *step)
+{
+    long length = step->fields[LENGTH];
+    return step->action == ALLOCATE_NODE ? 32 :
+           step->action == ALLOCATE_ARRAY ? 16 + 8 * length : (25 + length + 7) / 8 * 8;
+}
+
+/* In the first round: whether this step begins a group that does not fit. The interpreter allocates
+   each member by itself, and must collect where machine code does. */
+long gcfuzz_collects_first(long number)
+{
+    long bytes = 0;
+    if (IS_INTERPRETED || steps[number].before)
+        return 0;
+    for (long index = 0; index < steps[number].members; index++)
+        bytes += bytes_of_member(&steps[number + index]);
+    return gc.free + (word)bytes > gc.top;
+}
+
 /* Whether this step can be carried out. No later one can be if it cannot. */
 long gcfuzz_prepare(long number)
 {
@@ -118,7 +231,7 @@ long gcfuzz_prepare(long number)
     objected = action < 0 ? "IllegalError: no action" : objection();
     if (objected)
         return 0;
-    choose_operation(steps[number].operands);
+    choose_operation(&steps[number]);
     steps_count = number + 1;
     return 1;
 }
@@ -151,21 +264,52 @@ void gcfuzz_learn(long number)
     int has_answer = action == READ || operation >= OP_NODE_NUMBER || action == READ_WEAKREF ||
                      action == TAKE_IDENTITY || action == CHECK_HEAP || action == COLLECT_MINOR ||
                      action == COLLECT_PROGRESS || action == COLLECT_STEP || action == COLLECT_FULL;
-    int is_store = operation >= OP_WRITE_PREV && operation <= OP_WRITE_NUMBER;
+    int is_store = operation >= OP_WRITE_PREV && operation <= OP_FORGET_LAST;
     int is_quiet = is_store || (operation >= OP_NEW_NODE && operation <= OP_NEW_ARRAY_OF) ||
                    (action == READ && found >= 0);
-    steps[number].cannot_wait = ORDERED_ONLY ? !is_quiet || minors > 0 : has_answer;
+    struct step *step = &steps[number];
+    step->cannot_wait = ORDERED_ONLY ? !is_quiet || minors > 0 : has_answer;
+    step->cannot_wait |= step->before && step[-1].cannot_wait;
 }
 
-/* Decide after which steps to observe. */
+/* Whether to observe before the next step. */
+static int is_observed_before(const struct step *step, const struct step *next)
+{
+    return step->cannot_wait || next->operands[OPERATION] == OP_ELSEWHERE ||
+           (ORDERED_ONLY && ALLOCATES(next->action));
+}
+
+/* If this step follows an allocation, and uses an older root, machine code holds that one in a
+   register while it allocates. A collection there must know of it. */
+static void hold_root(long number)
+{
+    long *operands = steps[number].operands, before = number - 1 - steps[number - 1].before;
+    if (operands[OPERATION] < OP_WRITE_PREV || operands[OPERATION] == OP_FORGET_LAST ||
+        !ALLOCATES(steps[number - 1].action) || before == 0 ||
+        operands[FIRST] <= steps[before].operands[PLACE])
+        return;
+    steps[before - 1].operands[HELD] = operands[FIRST];
+    for (; before < number; before++)
+        steps[before].operands[HELD] = KEEP_HELD;
+    operands[FIRST] = FORGET_HELD;
+}
+
+/* Decide after which steps to observe. Within a group only the interpreter is observed. */
 void gcfuzz_plan(void)
 {
     for (long number = 0; number < steps_count; number++) {
         struct step *step = &steps[number], *next = step + 1;
         int is_last = number + 1 == steps_count;
         step->operands[IS_OBSERVED] =
-            is_last || step->cannot_wait || next->operands[OPERATION] == OP_ELSEWHERE ||
-            (ORDERED_ONLY && ALLOCATES(next->action));
+            is_last || (has_more(step) && IS_INTERPRETED) ||
+            (!has_more(step) && is_observed_before(step, next));
+    }
+    for (long number = 2; number < steps_count; number++)
+        hold_root(number);
+    for (long guard = 1; guard <= settings[FAILING_GUARDS] && guard <= GUARDS_MAX; guard++) {
+        long place = guard * steps_count / (settings[FAILING_GUARDS] + 1);
+        if (place < steps_count && !has_more(&steps[place]))
+            steps[place].operands[GUARD] = guard;
     }
     forget_events();
     set_roots_count(0, 0);
@@ -209,6 +353,23 @@ static void put_heap_answer(long found)
     put("}\n");
 }
 
+/* Find the members that samples have named, among the last roots. */
+static void name_sampled(long before)
+{
+    for (long member = 0; member <= before; member++)
+        for (long index = 0; index < addresses_count; index++)
+            samples_by_member[member] += addresses[index] == SLOT(roots_count - 1 - before + member);
+    addresses_count = 0;
+}
+
+/* Add the size of the last root, a member that is observed by itself. */
+static void measure_member(int is_observed)
+{
+    measured_count += is_observed;
+    if (is_observed)
+        measured_bytes += (long)(gc.free - SLOT(roots_count - 1));
+}
+
 /* Answer all steps up to this one. What has happened since the last observation belongs to the first
    of them: an allocation. */
 void gcfuzz_observe(long number)
@@ -217,7 +378,16 @@ void gcfuzz_observe(long number)
     for (; answered_count <= number && !is_broken; answered_count++) {
         gcfuzz_take_step(answered_count);
         fields[IDENTITY] = identity;
+        const struct step *step = &steps[answered_count];
         long found = settle();
+        if (answered_count == number)
+            name_sampled(step->before);
+        if (has_more(step)) {
+            measure_member(answered_count == number);
+            continue;
+        }
+        members_count = step->before + 1;
+        is_group = step->members > 0;
         if (!is_muted && ORDERED_ONLY)
             gcfuzz_answer(found);
         else if (!is_muted)
@@ -236,6 +406,8 @@ static void end_batch(int is_compiled)
         objected = "RuntimeError: the trace was not compiled";
     }
     for (; answered_count < batch_count; answered_count++) {
+        if (has_more(&steps[answered_count]))
+            continue;
         put_error(objected ? objected : "IllegalError: the heap is gone after an error");
         objected = NULL;
     }
@@ -261,14 +433,23 @@ void gcfuzz_count_from_here(void)
     forget_events();
 }
 
-/* Whether the next round is the last one. */
+long gcfuzz_guard_fails(long guard)
+{
+    return guard < failing_guards;
+}
+
+/* Whether the next round is the last one. Of the guards that are to fail, one more fails when those
+   before it have led to machine code. */
 long gcfuzz_end_round(long is_compiled)
 {
     if (is_last_round)
         end_batch(is_compiled || !settings[OPTIMIZATIONS]);
     compiled_rounds = is_compiled ? compiled_rounds + 1 : 0;
-    is_last_round = !settings[OPTIMIZATIONS] || compiled_rounds == COMPILED_ROUNDS ||
-                    ++rounds == WARM_UP_ROUNDS_MAX;
+    is_last_round = IS_INTERPRETED || ++rounds == WARM_UP_ROUNDS_MAX;
+    if (compiled_rounds == COMPILED_ROUNDS) {
+        compiled_rounds = 0;
+        is_last_round |= failing_guards++ == settings[FAILING_GUARDS];
+    }
     answered_count = 0;
     identities_count = 0;
     set_roots_count(0, 0);

@@ -15,6 +15,7 @@ allocations. So there is one before each allocation, and after all that cannot w
 # ruff: noqa: ANN001, ANN002, ANN201, ANN204, C901, D103, PLR0912, RUF012, UP004
 # mypy: ignore-errors
 
+import contract
 import jit_switches
 import translated
 from rpython.jit.codewriter.policy import JitPolicy
@@ -41,7 +42,9 @@ from translated import (
 
 STRINGS = translated.STRINGS = rstr.STR
 """The only strings whose length machine code may read from memory."""
-OPERATION, FIRST, SECOND, PLACE, IS_OBSERVED, OPERANDS = range(6)
+OPERATION, FIRST, SECOND, PLACE, IS_OBSERVED, GUARD, HELD, OPERANDS = range(8)
+FORGET_HELD, KEEP_HELD = -1, -2
+"""What becomes of the held object after a step, if no place of a root is named."""
 STEPS_MAX = 4096
 ALL_OPTIMIZATIONS = 2
 ORDERED = "intbounds:rewrite:pure"
@@ -54,12 +57,15 @@ prepare = external("prepare", Signed, Signed)
 learn = external("learn", Void, Signed)
 plan = external("plan", Void)
 operand = external("operand", Signed, Signed, Signed)
+in_memory = external("in_memory", Signed, Signed)
+collects_first = external("collects_first", Signed, Signed)
 take_step = external("take_step", Signed, Signed)
 next_place = external("next_place", Signed)
 tell = external("tell", Void, Signed)
 seen = external("seen", Void, Signed)
 answer_up_to = external("observe", Void, Signed)
 count_round = external("end_round", Signed, Signed)
+guard_fails = external("guard_fails", Signed, Signed)
 count_from_here = external("count_from_here", Void)
 
 
@@ -69,7 +75,10 @@ class OperationCode(object):
 
 translated.number_names(OperationCode, translated.OPERATIONS)
 ROOTS = lltype.malloc(ARRAYS, ROOTS_MAX, immortal=True, zero=True)
-LENGTHS = lltype.malloc(rffi.CArray(Signed), STEPS_MAX, flavor="raw", immortal=True, zero=True)
+IN_MEMORY = lltype.malloc(rffi.CArray(Signed), STEPS_MAX, flavor="raw", immortal=True, zero=True)
+FAILS = lltype.malloc(
+    rffi.CArray(Signed), contract.GUARDS_MAX, flavor="raw", immortal=True, zero=True
+)
 STACK_BASE = lltype.malloc(rffi.CArray(Signed), 1, flavor="raw", immortal=True, zero=True)
 
 
@@ -114,12 +123,26 @@ def show_stores():
     translated.drop(llmemory.cast_ptr_to_adr(PREBUILT_ARRAYS[0][0]))
 
 
-def node_at(place):
-    return lltype.cast_opaque_ptr(lltype.Ptr(NODES), ROOTS[place])
+@jit.dont_look_inside
+def leave_path(guard):
+    """What a bridge does."""
+    seen(guard)
 
 
-def array_at(place):
-    return lltype.cast_opaque_ptr(lltype.Ptr(ARRAYS), ROOTS[place])
+def node_in(obj):
+    return lltype.cast_opaque_ptr(lltype.Ptr(NODES), obj)
+
+
+def array_in(obj):
+    return lltype.cast_opaque_ptr(lltype.Ptr(ARRAYS), obj)
+
+
+def held_after(program, pc, held):
+    """An object that stays in a register during the next allocation, for the step after that."""
+    place = program.code[pc + HELD]
+    if place == KEEP_HELD:
+        return held
+    return root_at(place)
 
 
 def root_at(place):
@@ -133,11 +156,13 @@ def store(place, obj):
 store._annspecialcase_ = "specialize:ll"
 
 
-def step(program, pc):
+def step(program, pc, held):
     """Carry out one action."""
     code = program.code
     operation, first, second = code[pc + OPERATION], code[pc + FIRST], code[pc + SECOND]
     place, number = code[pc + PLACE], pc / OPERANDS
+    if first != FORGET_HELD and operation >= OperationCode.write_prev:
+        held = ROOTS[first]
     if operation == OperationCode.new_node:
         node = lltype.malloc(NODES)
         node.x = first
@@ -147,29 +172,35 @@ def step(program, pc):
     elif operation == OperationCode.new_array:
         store(place, lltype.malloc(ARRAYS, first))
     elif operation == OperationCode.new_string_of:
-        store(place, lltype.malloc(STRINGS, LENGTHS[number]))
+        store(place, lltype.malloc(STRINGS, IN_MEMORY[number]))
     elif operation == OperationCode.new_array_of:
-        store(place, lltype.malloc(ARRAYS, LENGTHS[number]))
+        store(place, lltype.malloc(ARRAYS, IN_MEMORY[number]))
     elif operation == OperationCode.write_prev:
-        node_at(first).prev = root_at(second)
+        node_in(held).prev = root_at(second)
     elif operation == OperationCode.write_next:
-        node_at(first).next = root_at(second)
+        node_in(held).next = root_at(second)
     elif operation == OperationCode.write_item:
-        array_at(first)[place] = root_at(second)
+        array_in(held)[place] = root_at(second)
+    elif operation == OperationCode.write_item_at:
+        array_in(held)[IN_MEMORY[number]] = root_at(second)
     elif operation == OperationCode.write_number:
-        node_at(first).x = second
+        node_in(held).x = second
+    elif operation == OperationCode.forget_last:
+        ROOTS[first] = lltype.nullptr(GCREF.TO)
     elif operation == OperationCode.read_prev:
-        ROOTS[place] = node_at(first).prev
+        ROOTS[place] = node_in(held).prev
     elif operation == OperationCode.read_next:
-        ROOTS[place] = node_at(first).next
+        ROOTS[place] = node_in(held).next
     elif operation == OperationCode.read_item:
-        ROOTS[place] = array_at(first)[second]
+        ROOTS[place] = array_in(held)[second]
+    elif operation == OperationCode.read_item_at:
+        ROOTS[place] = array_in(held)[IN_MEMORY[number]]
     elif operation == OperationCode.node_number:
-        call_tell(node_at(first).x)
+        call_tell(node_in(held).x)
     elif operation == OperationCode.array_length:
-        call_tell(len(array_at(first)))
+        call_tell(len(array_in(held)))
     elif operation == OperationCode.string_length:
-        string = lltype.cast_opaque_ptr(lltype.Ptr(STRINGS), ROOTS[first])
+        string = lltype.cast_opaque_ptr(lltype.Ptr(STRINGS), held)
         call_tell(len(string.chars))
     else:
         carry_out_elsewhere(number)
@@ -182,17 +213,22 @@ driver = jit.JitDriver(greens=["pc", "program"], reds="auto")
 
 def run(program):
     """Repeat the program. The last round ends the process."""
-    pc = 0
+    pc, held = 0, lltype.nullptr(GCREF.TO)
     while True:
         driver.jit_merge_point(pc=pc, program=program)
         if program.code[pc] == OperationCode.end:
             is_compiled = 0
             if jit.we_are_jitted():
                 is_compiled = 1
+            held = lltype.nullptr(GCREF.TO)
             end_round(is_compiled)
             pc = 0
         else:
-            step(program, pc)
+            step(program, pc, held)
+            held = held_after(program, pc, held)
+            guard = program.code[pc + GUARD]
+            if guard and FAILS[guard - 1]:
+                leave_path(guard)
             pc += OPERANDS
 
 
@@ -232,6 +268,8 @@ def free(slot):
 def end_round(is_compiled):
     show_stores()
     is_last = count_round(is_compiled)
+    for guard in range(contract.GUARDS_MAX):
+        FAILS[guard] = guard_fails(guard)
     empty_heap()
     if is_last:
         begin_round()
@@ -282,7 +320,9 @@ def record(program, steps):
     number = 0
     while number < steps and prepare(number):
         load(program, number)
-        step(program, number * OPERANDS)
+        if collects_first(number):
+            llop.gc__collect(Void, 0)
+        step(program, number * OPERANDS, lltype.nullptr(GCREF.TO))
         llop.gc_gcfuzz(Void, translated.FIGURES, 0, 0)
         learn(number)
         number += 1
@@ -296,7 +336,7 @@ def record(program, steps):
 def load(program, number):
     for index in range(OPERANDS):
         program.code[number * OPERANDS + index] = operand(number, index)
-    LENGTHS[number] = operand(number, FIRST)
+    IN_MEMORY[number] = in_memory(number)
 
 
 def choose_optimizations(optimizations):

@@ -152,48 +152,87 @@ def with_exhaustion(contract, heap_bytes_max):
 
 COMPILED_LARGE_BYTES, COMPILED_CARD_ITEMS = 256, 4
 """Constants of the machine code of incminimark-jit."""
+GUARDS_MAX = 3
 COMPILED_SETTINGS = [
     setting("nursery_bytes", 512, 512, 8192, 8),
     setting("large_object_bytes", *(3 * [COMPILED_LARGE_BYTES])),
-    setting("optimizations", 1, 0, 2),
-    setting("variable_lengths", 0, 0, 1),
-    setting("repaired", 0, 0, 3),
+    setting("optimizations", 1, 0, 2, choices=[0, 1, 1, 1, 2, 2, 2]),
+    setting("operands_in_memory", 0, 0, 1, choices=[0, 0, 1]),
+    setting("failing_guards", 0, 0, GUARDS_MAX, choices=[0, 0, 1, GUARDS_MAX]),
+    setting("repaired", 3, 3, 3),
     setting("single_step_marking", 0, 0, 0),
 ] + SETTINGS[3:]
 """Marking never takes single steps, since the JIT has many objects. `optimizations`: no JIT; those
-that keep the order of allocations; all. `repaired`: the lost write (1), the limit of young arrays
-(2), or both (3)."""
+that keep the order of allocations; all. `operands_in_memory`: of lengths and indexes of items.
+`failing_guards`: how many there are in the answered round, each of which leads to a bridge.
+`repaired`: the lost write (1), the limit of young arrays (2), or both (3)."""
+AS_SHIPPED = setting("repaired", 3, 0, 3)
 COMPILED_ACTIONS = (
     ("allocate_node", "allocate_string", "allocate_array", "load_prebuilt", "free", "read")
     + ("read_number", "write", "write_number", "take_identity", "collect_minor")
     + ("collect_progress", "collect_step", "collect_full", "check_heap")
 )
-IN_ORDER_ACTIONS = ("allocate_weakref", "read_weakref")
+IN_ORDER_ACTIONS = ("allocate_weakref", "read_weakref", "check_contents")
 UNPREDICTED = ("state", "memory")
 """The JIT's own objects are in the old space."""
+GROUPS = {
+    "bytes_max": COMPILED_LARGE_BYTES - 8,
+    "members_max": 5,
+    "kinds": ["node", "array", "string"],
+    "sampled": "first",
+}
+"""The JIT reserves a block for neighbours that are small together."""
+NOT_OF_GROUPS = ("order", "outside", "at", "free", "limit", "top", "sample_point", "reports")
+"""What depends on whether a group is one allocation."""
 WITHOUT_REPORTS = {"disabling": ["drop"]}
 OF_HEAP = ("minors", "value", "identity", "graph")
 
 
 def compiled(contract, has_reports):
-    """The same contract for machine code of the JIT."""
+    """The same contract for machine code of the JIT.
+
+    Reports show which member of a group a sample names. If there are none, the driver does.
+    """
     hidden = UNPREDICTED if has_reports else UNPREDICTED + ("reports",)
-    if "sampling" in contract and not has_reports:
+    observes = [name for name in contract["observes"] if name not in hidden]
+    if not has_reports:
         contract = dict(contract, sampling=dict(contract["sampling"], **WITHOUT_REPORTS))
+        observes.append("samples_by_member")
     actions = COMPILED_ACTIONS + IN_ORDER_ACTIONS + SAMPLING_ACTIONS[:2]
     return dict(
         contract,
-        actions=[name for name in contract["actions"] if name in actions],
-        observes=[name for name in contract["observes"] if name not in hidden],
+        actions=[name for name in contract["actions"] if name in actions] + ["allocate_group"],
+        observes=observes,
         promises=["collections"],
         old_space={},
         pins_max=0,
         batch=True,
+        groups=GROUPS,
+        tier_setting="optimizations",
     )
 
 
 def of_heap(contract):
     """What is promised if allocations may move and vanish: the heap, and what is read from it."""
-    result = dict(contract, actions=sorted(COMPILED_ACTIONS), observes=list(OF_HEAP), promises=[])
+    actions = sorted(COMPILED_ACTIONS + ("allocate_group",))
+    result = dict(contract, actions=actions, observes=list(OF_HEAP), promises=[])
     result.pop("sampling", None)
     return result
+
+
+def interpreted(contract):
+    """What is promised without the JIT: each member of a group is an allocation."""
+    return dict(
+        contract,
+        observes=[name for name in contract["observes"] if name not in NOT_OF_GROUPS],
+        promises=[],
+        groups=dict(GROUPS, counted="each", sampled="containing"),
+        sampling=dict(contract["sampling"], **WITHOUT_REPORTS),
+    )
+
+
+def as_documented(contract):
+    """The same contract by the paper's section 3.5, and by incminimark's limit of young objects."""
+    settings = [AS_SHIPPED if each["name"] == "repaired" else each for each in contract["settings"]]
+    groups = dict(contract["groups"], sampled="containing")
+    return dict(contract, settings=settings, groups=groups)

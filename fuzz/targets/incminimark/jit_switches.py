@@ -44,7 +44,7 @@ ZEROS_FIRST = """\
 LENGTH_MAX = "        assert lengthloc is not ecx and lengthloc is not edx\n"
 IN_BYTES = """\
         if is_repaired(LIMIT):
-            maxlength = maxlength / itemsize
+            maxlength = (maxlength + 2 * WORD - 1 - arraydescr.basesize) / itemsize
 """
 BARRIER = "if not self.write_barrier_applied(val):\n"
 ROUNDING = "        size = self.round_up_for_allocation(size)\n"

@@ -30,7 +30,7 @@ def collect_and_reserve(gc, totalsize):
         gc.free_before = result
         result = reserve(gc, totalsize)
         gc.free_before = llmemory.NULL
-    gc.take_samples()
+    gc.take_samples(result)
     return result
 
 
@@ -60,13 +60,14 @@ def external_malloc(gc, typeid, length, alloc_young):
         if length > 0:
             size += gc.varsize_item_sizes(typeid) * length
         gc.sample_point -= llmemory.raw_malloc_usage(size)
-        gc.take_samples()
+        gc.take_samples(llmemory.NULL)
     return result
 
 
-def take_samples(gc):
+def take_samples(gc, address):
+    """Take those that are due. Each names what is allocated there."""
     while gc.nursery_free > gc.sample_point:
-        gc._vmprof_allocation_sample_now(0)
+        gc._vmprof_allocation_sample_now(address)
         gc.sample_point += gc.sample_allocated_bytes
     gc.set_limit()
 

@@ -499,6 +499,16 @@ void gcfuzz_reported(void *array, long count)
     gcfuzz_happened('R');
 }
 
+/* Without reports: the addresses that samples of the present action have named. */
+static word addresses[SAMPLES_MAX];
+static long addresses_count;
+
+void gcfuzz_sampled(void *address)
+{
+    if (address && addresses_count < SAMPLES_MAX)
+        addresses[addresses_count++] = (word)address;
+}
+
 /* A collection has ended: if an allocation caused it, run the callback. */
 void gcfuzz_collected(void)
 {
@@ -721,21 +731,40 @@ static void put_finalized(void)
     pending.count = called.count = 0;
 }
 
+/* How many objects the present action has allocated, those of them whose sizes are known, and how
+   many samples name each. */
+static long members_count = 1, measured_count, measured_bytes, samples_by_member[MEMBERS_MAX];
+static int is_group;
+
+static void put_samples_by_member(void)
+{
+    put_field("samples_by_member", 0);
+    for (long member = 0; member < members_count; member++) {
+        put(member ? ", " : "[");
+        put_number(samples_by_member[member]);
+    }
+    put("]");
+}
+
 void gcfuzz_answer(long found)
 {
     size_t before = output_length;
     int is_first = 1;
     put("{");
     if (ALLOCATES(action)) {
-        word object = SLOT(roots_count - 1);
-        int is_inside = is_in_nursery(object);
-        if (kind_of(object) == STRING)
-            fill_string(object);
+        word object = SLOT(roots_count - members_count);
+        word unmeasured = SLOT(roots_count - members_count + measured_count);
+        int is_inside = is_in_nursery(unmeasured);
+        for (long slot = roots_count - members_count; slot < roots_count; slot++)
+            if (kind_of(SLOT(slot)) == STRING)
+                fill_string(SLOT(slot));
         is_first = put_field("size", is_first);
-        put_number(is_inside ? (long)(gc.free - object) : unrounded_bytes(object));
+        put_number(is_inside ? measured_bytes + (long)(gc.free - unmeasured) : unrounded_bytes(object));
         put(is_inside ? ", \"outside\": false, \"at\": " : ", \"outside\": true");
         if (is_inside)
             put_number((long)(object - gc.nursery));
+        if (is_group && NAMES_SAMPLED)
+            put_samples_by_member();
     } else if (action == COLLECT_FULL && SHOWS_OLD_SPACE) {
         is_first = put_field("memory", is_first);
         put("[");

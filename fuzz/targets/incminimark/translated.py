@@ -48,7 +48,8 @@ if CONSTANTS == COMPILED and not HAS_REPORTS:
     sample_limit.install()
 HAS_SAMPLING = hasattr(IncrementalMiniMarkGC, "gc_set_allocation_sampling")
 HAS_FILL, HAS_MOVE = hasattr(rgc, "ll_arrayfill"), hasattr(rgc, "ll_arraymove")
-ACTIONS = contract.actions_of(HAS_SAMPLING) + contract.FINALIZER_ACTIONS + ("check_contents",)
+ACTIONS = contract.actions_of(HAS_SAMPLING) + contract.FINALIZER_ACTIONS
+ACTIONS += ("check_contents", "allocate_group")
 BEGIN_TRACE, END = len(ACTIONS), -1
 FIELDS = (
     ("root", "field", "value", "number", "length", "nonmovable", "source", "dest")
@@ -97,7 +98,8 @@ TEST_PARAMETERS = {
 COMPILED_PARAMETERS = {
     "nursery_size": 2**18,
     "page_size": 1024,
-    "arena_size": 2**15,
+    # A step sweeps three arenas, which must be all.
+    "arena_size": 2**24,
     "card_page_indices": contract.COMPILED_CARD_ITEMS,
     "large_object": contract.COMPILED_LARGE_BYTES,
 }
@@ -134,8 +136,14 @@ def contract_templates():
     config = {each["name"]: each["default"] for each in SETTINGS}
     stated = contract.contract_of(config, HAS_SAMPLING, SETTINGS, OLD_SPACE, THRESHOLD_PERCENT)
     if CONSTANTS == COMPILED:
-        lines = {"CONTRACT": contract.compiled(stated, HAS_REPORTS)}
-        lines["CONTRACT_OF_HEAP"] = contract.of_heap(lines["CONTRACT"])
+        compiled = contract.compiled(with_contents(stated), HAS_REPORTS)
+        lines = {
+            "CONTRACT_OF_HEAP": contract.of_heap(compiled),
+            "INTERPRETED": contract.interpreted(compiled),
+            "CONTRACT": compiled,
+        }
+        for name in sorted(lines):
+            lines[name + "_AS_DOCUMENTED"] = contract.as_documented(lines[name])
     else:
         lines = {"CONTRACT": stated, "CONTRACT_WITH_FINALIZERS": contract.with_finalizers(stated)}
         lines = {name: with_contents(each) for name, each in lines.items()}
@@ -183,14 +191,16 @@ def c_text(name, value):
 
 STATED_CONTRACT = (
     'getenv("GCFUZZ_FINALIZERS") ? CONTRACT_WITH_FINALIZERS : CONTRACT',
-    "settings[OPTIMIZATIONS] == 2 ? CONTRACT_OF_HEAP : CONTRACT",
+    "compiled_contract()",
 )
 OPERATIONS = (
     ("end", "elsewhere", "new_node", "new_string", "new_array", "new_string_of", "new_array_of")
-    + ("write_prev", "write_next", "write_item", "write_number", "read_prev", "read_next")
-    + ("read_item", "node_number", "array_length", "string_length")
+    + ("write_prev", "write_next", "write_item", "write_item_at", "write_number", "forget_last")
+    + ("read_prev",)
+    + ("read_next", "read_item", "read_item_at", "node_number", "array_length", "string_length")
 )
-"""The operations of `compiled.py`. Those that end in `of` read the length from memory."""
+"""The operations of `compiled.py`. Those that end in `of` read a length from memory, and those that
+end in `at` an index."""
 
 
 def c_source():
@@ -208,6 +218,9 @@ def c_source():
         "static const long DEFAULT_SETTINGS[] = {%s};\n" % ", ".join(map(str, defaults)),
         "static const int OF_PROCESS[] = {%s};\n" % ", ".join(of_process),
         "#define ROOTS_MAX %d\n" % ROOTS_MAX,
+        "#define MEMBERS_MAX %d\n" % contract.GROUPS["members_max"],
+        "#define NAMES_SAMPLED %d\n" % (not HAS_REPORTS),
+        "#define GUARDS_MAX %d\n" % contract.GUARDS_MAX,
         "#define SHOWS_OLD_SPACE %d\n" % (CONSTANTS != COMPILED),
         "#define PREBUILT_NODES_MAX %d\n#define PREBUILT_ARRAYS_MAX %d\n" % (2 * (PREBUILT_MAX,)),
         "#define SAMPLES_MAX %d\n#define MINORS_MAX %d\n"
@@ -222,6 +235,7 @@ def c_source():
     parts += [c_text(*each) for each in contract_templates().items()]
     if CONSTANTS == COMPILED:
         parts.append(c_enum(["op_" + each for each in OPERATIONS], "OPERATIONS_END"))
+        parts.append("static const char *compiled_contract(void);\n")
     for path in [C_PART, COMPILED_PART][: 1 + (CONSTANTS == COMPILED)]:
         with open(path) as source:
             parts.append(source.read())
@@ -275,6 +289,7 @@ copy_items = external("copy_items", Void, Address, Address, Signed, Signed, Sign
 tell_identity = external("identity", Void, Signed)
 answer = external("answer", Void, Signed)
 happened = external("happened", Void, Signed)
+sampled = external("sampled", Void, Address)
 collected = external("collected", Void)
 reported = external("reported", Void, Address, Signed)
 show_figures = external(
@@ -325,8 +340,11 @@ def _get_vmprof():
     return NO_PROFILER
 
 
-def _vmprof_allocation_sample_now(gc, _):
+def _vmprof_allocation_sample_now(gc, address):
+    """Only without reports is this the address of what is sampled."""
     happened(ord("s"))
+    if not HAS_REPORTS:
+        sampled(address)
 
 
 def _cintf_vmprof_report_minor_gc(gc, array, length):
@@ -337,7 +355,7 @@ def _get_first_sample_offset(gc):
     return gc.sample_allocated_bytes
 
 
-HUGE = 1e15
+HUGE_BYTES = 1e15
 
 
 def configure(gc, nursery_bytes, large_object_bytes):
@@ -348,14 +366,14 @@ def configure(gc, nursery_bytes, large_object_bytes):
     gc.nursery_size = nursery_bytes
     gc.nonlarge_max = large_object_bytes - 1
     if CONSTANTS == COMPILED:
-        # The JIT's own objects take many steps to mark.
-        gc.gc_increment_step = 2**16
+        # However many objects the JIT has, a step marks all.
+        gc.gc_increment_step = 2**40
         # Only actions start major collections, and not what the JIT allocates.
-        gc.min_heap_size = gc.next_major_collection_initial = HUGE
-        gc.next_major_collection_threshold = HUGE
+        gc.min_heap_size = gc.next_major_collection_initial = HUGE_BYTES
+        gc.next_major_collection_threshold = HUGE_BYTES
     else:
+        gc.gc_increment_step = nursery_bytes * 4
         gc.min_heap_size = 0.0
-    gc.gc_increment_step = nursery_bytes * 4
     gc.max_number_of_pinned_objects = nursery_bytes / (large_object_bytes * 2)
     gc.size_objects_made_old = r_uint(0)
     gc.threshold_objects_made_old = r_uint(0)

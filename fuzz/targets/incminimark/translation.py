@@ -144,5 +144,5 @@ def _translate(python: Path, source: Path, constants: str, build: Build, folder:
         lines = log.read_text("utf-8", "replace").splitlines()
         error = BadInputError(f"{source}: the translation fails; the end of {log}:")
         raise noted(error, tuple(lines[-LOG_LINES:]))
-    log.unlink()
+    log.unlink(missing_ok=True)
     return program

@@ -85,7 +85,7 @@ def test_every_field_of_an_observation_is_judged_by_some_oracle() -> None:
 
 
 def test_a_second_run_without_changes_comes_before_all_others() -> None:
-    assert [*RERUN_ORACLES] == ["determinism", "transparency", "invariance"]
+    assert [*RERUN_ORACLES] == ["determinism", "tiers", "transparency", "invariance"]
 
 
 WRONG: dict[str, Any] = {

@@ -150,6 +150,7 @@ def _without_prebuilt_arrays(target: Target) -> Changed:
 
 
 @pytest.mark.slow
+@pytest.mark.night
 def test_a_debug_build_stops_at_an_assertion(options: TargetOptions) -> None:
     debug = full(of_one_build(BUILDS["debug"], options.paths["source"], options))
     path, trace = known_failure("copied-cards-beyond-end")
@@ -159,6 +160,7 @@ def test_a_debug_build_stops_at_an_assertion(options: TargetOptions) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.night
 def test_a_debug_build_has_no_failure_without_copies_and_pins(options: TargetOptions) -> None:
     debug = of_one_build(BUILDS["debug"], options.paths["source"], options, *WITH_FINDINGS)
     target = Changed(debug, shipped_constants=0)
