@@ -3,7 +3,7 @@
    compiled.py asks for the operands of each step, and repeats the steps until they are machine code.
    Invariant: only the last round is answered. */
 
-enum { WARM_UP_ROUNDS_MAX = 12 + 4 * GUARDS_MAX, COMPILED_ROUNDS = 2, ALL_OPTIMIZATIONS = 2 };
+enum { WARM_UP_ROUNDS_MAX = 16 + 6 * GUARDS_MAX, COMPILED_ROUNDS = 2, ALL_OPTIMIZATIONS = 2 };
 enum { OPERATION, FIRST, SECOND, PLACE, IS_OBSERVED, GUARD, HELD, OPERANDS };
 enum { FORGET_HELD = -1, KEEP_HELD = -2 };
 
@@ -16,7 +16,8 @@ static struct step {
 } *steps;
 static long batch_count, steps_count, answered_count, told, rounds, compiled_rounds, failing_guards;
 static const char *objected;
-static int is_last_round;
+/* Whether the JIT has traced in this round. */
+static int is_traced, is_last_round;
 
 #define ORDERED_ONLY (settings[OPTIMIZATIONS] != ALL_OPTIMIZATIONS)
 #define IS_INTERPRETED (settings[OPTIMIZATIONS] == 0)
@@ -63,6 +64,8 @@ static char *read_member(char *text)
     if (!after || !(kind = strstr(text, "\"kind\"")) || kind > after)
         return NULL;
     kind = skip_blanks(strchr(kind, ':') + 1);
+    fields[LENGTH] = fields[LENGTH] == UNSET ? 0 : fields[LENGTH];
+    fields[NUMBER] = fields[NUMBER] == UNSET ? 0 : fields[NUMBER];
     for (long index = 0; index < COUNT_OF(allocations); index++) {
         const char *name = ACTION_NAMES[allocations[index]] + strlen("allocate_");
         if (*kind == '"' && strncmp(kind + 1, name, strlen(name)) == 0)
@@ -380,7 +383,7 @@ void gcfuzz_observe(long number)
         fields[IDENTITY] = identity;
         const struct step *step = &steps[answered_count];
         long found = settle();
-        if (answered_count == number)
+        if (!has_more(step) || answered_count == number)
             name_sampled(step->before);
         if (has_more(step)) {
             measure_member(answered_count == number);
@@ -388,6 +391,7 @@ void gcfuzz_observe(long number)
         }
         members_count = step->before + 1;
         is_group = step->members > 0;
+        shows_places = !IS_INTERPRETED;
         if (!is_muted && ORDERED_ONLY)
             gcfuzz_answer(found);
         else if (!is_muted)
@@ -433,6 +437,11 @@ void gcfuzz_count_from_here(void)
     forget_events();
 }
 
+void gcfuzz_has_traced(void)
+{
+    is_traced = 1;
+}
+
 long gcfuzz_guard_fails(long guard)
 {
     return guard < failing_guards;
@@ -442,8 +451,10 @@ long gcfuzz_guard_fails(long guard)
    before it have led to machine code. */
 long gcfuzz_end_round(long is_compiled)
 {
+    is_compiled &= !is_traced;
+    is_traced = 0;
     if (is_last_round)
-        end_batch(is_compiled || !settings[OPTIMIZATIONS]);
+        end_batch(is_compiled || IS_INTERPRETED);
     compiled_rounds = is_compiled ? compiled_rounds + 1 : 0;
     is_last_round = IS_INTERPRETED || ++rounds == WARM_UP_ROUNDS_MAX;
     if (compiled_rounds == COMPILED_ROUNDS) {

@@ -12,7 +12,7 @@ All operands are constants of the machine code. An observation is a call, which 
 allocations. So there is one before each allocation, and after all that cannot wait for it.
 """
 # Python 2.7 has no annotations.
-# ruff: noqa: ANN001, ANN002, ANN201, ANN204, C901, D103, PLR0912, RUF012, UP004
+# ruff: noqa: ANN001, ANN002, ANN201, ANN204, C901, D103, PLR0912, PLR0913, RUF012, UP004
 # mypy: ignore-errors
 
 import contract
@@ -66,6 +66,7 @@ seen = external("seen", Void, Signed)
 answer_up_to = external("observe", Void, Signed)
 count_round = external("end_round", Signed, Signed)
 guard_fails = external("guard_fails", Signed, Signed)
+has_traced = external("has_traced", Void)
 count_from_here = external("count_from_here", Void)
 
 
@@ -355,8 +356,17 @@ def reserve_roots():
     translated.begin(items, llmemory.cast_ptr_to_adr(STACK_BASE), run_callback)
 
 
+class Kept(object):
+    """A large object that never dies. So there is always a step that sweeps large ones."""
+
+
+KEPT = Kept()
+KEPT.array = lltype.nullptr(ARRAYS)
+
+
 def entry_point(_):
     translated.prepare()
+    KEPT.array = lltype.malloc(ARRAYS, ROOTS_MAX)
     reserve_roots()
     if translated.next_action() != translated.END:
         run_trace()
@@ -368,5 +378,18 @@ def target(*_):
     return entry_point, None
 
 
+class Hooks(jit.JitHookInterface):
+    """Tells C when a round has met something that was no machine code yet."""
+
+    def after_compile(self, _):
+        has_traced()
+
+    def after_compile_bridge(self, _):
+        has_traced()
+
+    def on_abort(self, reason, jitdriver, greenkey, greenkey_repr, logops, operations):
+        has_traced()
+
+
 def jitpolicy(_):
-    return JitPolicy()
+    return JitPolicy(Hooks())

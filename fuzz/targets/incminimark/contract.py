@@ -154,7 +154,7 @@ COMPILED_LARGE_BYTES, COMPILED_CARD_ITEMS = 256, 4
 """Constants of the machine code of incminimark-jit."""
 GUARDS_MAX = 3
 COMPILED_SETTINGS = [
-    setting("nursery_bytes", 512, 512, 8192, 8),
+    setting("nursery_bytes", COMPILED_LARGE_BYTES, COMPILED_LARGE_BYTES, 1024, 8),
     setting("large_object_bytes", *(3 * [COMPILED_LARGE_BYTES])),
     setting("optimizations", 1, 0, 2, choices=[0, 1, 1, 1, 2, 2, 2]),
     setting("operands_in_memory", 0, 0, 1, choices=[0, 0, 1]),
@@ -162,7 +162,8 @@ COMPILED_SETTINGS = [
     setting("repaired", 3, 3, 3),
     setting("single_step_marking", 0, 0, 0),
 ] + SETTINGS[3:]
-"""Marking never takes single steps, since the JIT has many objects. `optimizations`: no JIT; those
+"""The nursery is small, so that a short trace fills it. Marking never takes single steps, since the
+JIT has many objects. `optimizations`: no JIT; those
 that keep the order of allocations; all. `operands_in_memory`: of lengths and indexes of items.
 `failing_guards`: how many there are in the answered round, each of which leads to a bridge.
 `repaired`: the lost write (1), the limit of young arrays (2), or both (3)."""

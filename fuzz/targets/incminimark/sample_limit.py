@@ -48,8 +48,11 @@ def _minor_collection(gc):
     gc.real_nursery_top = gc.nursery_top
     if gc.sample_point:
         gc.sample_point = gc.nursery_free + bytes_left
-        # The object that did not fit needs the whole nursery.
-        if not gc.free_before:
+        if gc.free_before:
+            # The object that did not fit needs the whole nursery. Steps of a major collection may
+            # collect once more before it gets it.
+            gc.free_before = gc.nursery_free
+        else:
             gc.set_limit()
 
 

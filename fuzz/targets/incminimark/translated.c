@@ -734,7 +734,9 @@ static void put_finalized(void)
 /* How many objects the present action has allocated, those of them whose sizes are known, and how
    many samples name each. */
 static long members_count = 1, measured_count, measured_bytes, samples_by_member[MEMBERS_MAX];
-static int is_group;
+/* Whether the allocation is a group, and whether the contract has offsets, limits and the order of
+   events. */
+static int is_group, shows_places = 1;
 
 static void put_samples_by_member(void)
 {
@@ -746,25 +748,73 @@ static void put_samples_by_member(void)
     put("]");
 }
 
+static int put_allocated(int is_first)
+{
+    word object = SLOT(roots_count - members_count);
+    word unmeasured = SLOT(roots_count - members_count + measured_count);
+    int is_inside = is_in_nursery(unmeasured);
+    for (long slot = roots_count - members_count; slot < roots_count; slot++)
+        if (kind_of(SLOT(slot)) == STRING)
+            fill_string(SLOT(slot));
+    is_first = put_field("size", is_first);
+    put_number(is_inside ? measured_bytes + (long)(gc.free - unmeasured) : unrounded_bytes(object));
+    if (shows_places) {
+        put(is_inside ? ", \"outside\": false, \"at\": " : ", \"outside\": true");
+        if (is_inside)
+            put_number((long)(object - gc.nursery));
+    }
+    if (is_group && NAMES_SAMPLED)
+        put_samples_by_member();
+    return is_first;
+}
+
+static int put_events(int is_first)
+{
+    if (shows_places) {
+        is_first = put_field("order", is_first);
+        put("\"");
+        gcfuzz_happened('\0');
+        put(order);
+        put("\"");
+    }
+    is_first = put_field("samples", is_first);
+    put_number(samples);
+    is_first = put_field("minors", is_first);
+    put_number(minors);
+    if (shows_places && reports_length) {
+        put_field("reports", is_first);
+        put("[");
+        put(reports);
+        put("]");
+    }
+    return is_first;
+}
+
+static void put_places(int is_first)
+{
+    put_field("free", is_first);
+    put_number((long)(gc.free - gc.nursery));
+    put_field("limit", 0);
+    put_number((long)(gc.limit - gc.nursery));
+    put_field("top", 0);
+    put_number((long)(gc.top - gc.nursery));
+    if (SHOWS_OLD_SPACE) {
+        put_field("state", 0);
+        put_number(gc.state);
+    }
+    if (gc.sample_point) {
+        put_field("sample_point", 0);
+        put_number((long)(gc.sample_point - gc.nursery));
+    }
+}
+
 void gcfuzz_answer(long found)
 {
     size_t before = output_length;
     int is_first = 1;
     put("{");
     if (ALLOCATES(action)) {
-        word object = SLOT(roots_count - members_count);
-        word unmeasured = SLOT(roots_count - members_count + measured_count);
-        int is_inside = is_in_nursery(unmeasured);
-        for (long slot = roots_count - members_count; slot < roots_count; slot++)
-            if (kind_of(SLOT(slot)) == STRING)
-                fill_string(SLOT(slot));
-        is_first = put_field("size", is_first);
-        put_number(is_inside ? measured_bytes + (long)(gc.free - unmeasured) : unrounded_bytes(object));
-        put(is_inside ? ", \"outside\": false, \"at\": " : ", \"outside\": true");
-        if (is_inside)
-            put_number((long)(object - gc.nursery));
-        if (is_group && NAMES_SAMPLED)
-            put_samples_by_member();
+        is_first = put_allocated(is_first);
     } else if (action == COLLECT_FULL && SHOWS_OLD_SPACE) {
         is_first = put_field("memory", is_first);
         put("[");
@@ -785,23 +835,8 @@ void gcfuzz_answer(long found)
         is_first = put_field("value", is_first);
         put_number(found);
     }
-    if (order_length) {
-        is_first = put_field("order", is_first);
-        put("\"");
-        gcfuzz_happened('\0');
-        put(order);
-        put("\"");
-        put_field("samples", is_first);
-        put_number(samples);
-        put_field("minors", is_first);
-        put_number(minors);
-        if (reports_length) {
-            put_field("reports", is_first);
-            put("[");
-            put(reports);
-            put("]");
-        }
-    }
+    if (order_length)
+        is_first = put_events(is_first);
     if (action == CHECK_CONTENTS) {
         is_first = put_field("contents", is_first);
         put_contents();
@@ -814,20 +849,8 @@ void gcfuzz_answer(long found)
         if (after_any_graph(before))
             return;
     }
-    put_field("free", is_first);
-    put_number((long)(gc.free - gc.nursery));
-    put_field("limit", 0);
-    put_number((long)(gc.limit - gc.nursery));
-    put_field("top", 0);
-    put_number((long)(gc.top - gc.nursery));
-    if (SHOWS_OLD_SPACE) {
-        put_field("state", 0);
-        put_number(gc.state);
-    }
-    if (gc.sample_point) {
-        put_field("sample_point", 0);
-        put_number((long)(gc.sample_point - gc.nursery));
-    }
+    if (shows_places)
+        put_places(is_first);
     put("}\n");
 }
 

@@ -29,6 +29,7 @@ import sample_limit
 from rpython.annotator import model as annotation
 from rpython.memory.gc import incminimark
 from rpython.memory.gc.incminimark import IncrementalMiniMarkGC
+from rpython.memory.gc.minimarkpage import ArenaCollection
 from rpython.memory.gctransform.framework import BaseFrameworkGCTransformer
 from rpython.memory.gctypelayout import WEAKREF
 from rpython.rlib import rgc
@@ -98,8 +99,7 @@ TEST_PARAMETERS = {
 COMPILED_PARAMETERS = {
     "nursery_size": 2**18,
     "page_size": 1024,
-    # A step sweeps three arenas, which must be all.
-    "arena_size": 2**24,
+    "arena_size": 2**15,
     "card_page_indices": contract.COMPILED_CARD_ITEMS,
     "large_object": contract.COMPILED_LARGE_BYTES,
 }
@@ -112,7 +112,7 @@ elif CONSTANTS == COMPILED:
     IncrementalMiniMarkGC.JIT_WB_CARD_PAGE_SHIFT = contract.COMPILED_CARD_ITEMS.bit_length() - 1
 IncrementalMiniMarkGC.TRANSLATION_PARAMS = PARAMETERS
 PAGE_HEADER_BYTES = 32
-NURSERY_BYTES_MIN = -(-PARAMETERS["page_size"] // 24) * 8
+NURSERY_BYTES_MIN = 0 if CONSTANTS == COMPILED else -(-PARAMETERS["page_size"] // 24) * 8
 """A third of a page: with less, a step of the sweep takes no page, and the sweep never ends."""
 THRESHOLD_PERCENT = int(PARAMETERS["major_collection_threshold"] * 100)
 OLD_SPACE = {
@@ -355,7 +355,19 @@ def _get_first_sample_offset(gc):
     return gc.sample_allocated_bytes
 
 
-HUGE_BYTES = 1e15
+HUGE_BYTES, HUGE_COUNT = 1e15, 2**40
+free_large = IncrementalMiniMarkGC.free_unvisited_rawmalloc_objects_step.im_func
+free_pages = ArenaCollection.mass_free_incremental.im_func
+
+
+def free_unvisited_rawmalloc_objects_step(gc, _):
+    """However many objects the JIT has, one step sweeps all large ones."""
+    return free_large(gc, HUGE_COUNT)
+
+
+def mass_free_incremental(arenas, ok_to_free_func, _):
+    """And one step all others."""
+    return free_pages(arenas, ok_to_free_func, HUGE_COUNT)
 
 
 def configure(gc, nursery_bytes, large_object_bytes):
@@ -366,8 +378,8 @@ def configure(gc, nursery_bytes, large_object_bytes):
     gc.nursery_size = nursery_bytes
     gc.nonlarge_max = large_object_bytes - 1
     if CONSTANTS == COMPILED:
-        # However many objects the JIT has, a step marks all.
-        gc.gc_increment_step = 2**40
+        # However many objects the JIT has, one step marks all.
+        gc.gc_increment_step = HUGE_COUNT
         # Only actions start major collections, and not what the JIT allocates.
         gc.min_heap_size = gc.next_major_collection_initial = HUGE_BYTES
         gc.next_major_collection_threshold = HUGE_BYTES
@@ -455,6 +467,9 @@ if HAS_SAMPLING:
     REPLACED += [_vmprof_allocation_sample_now, _cintf_vmprof_report_minor_gc]
     REPLACED += [_get_first_sample_offset]
     incminimark._get_vmprof = _get_vmprof
+if CONSTANTS == COMPILED:
+    REPLACED.append(free_unvisited_rawmalloc_objects_step)
+    ArenaCollection.mass_free_incremental = mass_free_incremental
 for function in REPLACED:
     setattr(IncrementalMiniMarkGC, function.__name__, function)
 

@@ -88,7 +88,7 @@ def test_a_session_finds_the_lost_write(options: TargetOptions) -> None:
 
 
 def test_a_session_finds_young_arrays_beyond_the_limit(options: TargetOptions) -> None:
-    settings = {"operands_in_memory": 1, "nursery_bytes": 8192, "repaired": LOST_WRITE}
+    settings = {"operands_in_memory": 1, "nursery_bytes": 1024, "repaired": LOST_WRITE}
     failure = first_failure(with_findings(options, settings, "allocate_group"), 5000)
     assert failure is not None
     assert failure.action == "allocate_array"
