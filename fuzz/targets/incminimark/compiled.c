@@ -125,7 +125,7 @@ long gcfuzz_batch(void)
 
 static void forget_events(void)
 {
-    order_length = samples = minors = addresses_count = measured_bytes = measured_count = 0;
+    order_length = samples = minors = addresses_count = 0;
     reports_length = 0;
     memset(samples_by_member, 0, sizeof(samples_by_member));
 }
@@ -365,12 +365,16 @@ static void name_sampled(long before)
     addresses_count = 0;
 }
 
-/* Add the size of the last root, a member that is observed by itself. */
-static void measure_member(int is_observed)
+/* Without the JIT, each member of a group is an allocation and has an answer. */
+static void put_member(const struct step *step)
 {
-    measured_count += is_observed;
-    if (is_observed)
-        measured_bytes += (long)(gc.free - SLOT(roots_count - 1));
+    static size_t before;
+    if (step->before == 0)
+        before = output_length;
+    put(step->before ? ", " : "{\"members\": [");
+    put_answer(-1, before);
+    if (!problem && !has_more(step))
+        put("]}\n");
 }
 
 /* Answer all steps up to this one. What has happened since the last observation belongs to the first
@@ -383,16 +387,14 @@ void gcfuzz_observe(long number)
         fields[IDENTITY] = identity;
         const struct step *step = &steps[answered_count];
         long found = settle();
-        if (!has_more(step) || answered_count == number)
-            name_sampled(step->before);
-        if (has_more(step)) {
-            measure_member(answered_count == number);
+        if (has_more(step) && !IS_INTERPRETED)
             continue;
-        }
-        members_count = step->before + 1;
-        is_group = step->members > 0;
-        shows_places = !IS_INTERPRETED;
-        if (!is_muted && ORDERED_ONLY)
+        name_sampled(step->before);
+        is_group = step->members > 0 && !IS_INTERPRETED;
+        members_count = is_group ? step->members : 1;
+        if (!is_muted && step->members && IS_INTERPRETED)
+            put_member(step);
+        else if (!is_muted && ORDERED_ONLY)
             gcfuzz_answer(found);
         else if (!is_muted)
             put_heap_answer(found);

@@ -183,8 +183,6 @@ GROUPS = {
     "sampled": "first",
 }
 """The JIT reserves a block for neighbours that are small together."""
-NOT_OF_GROUPS = ("order", "outside", "at", "free", "limit", "top", "sample_point", "reports")
-"""What depends on whether a group is one allocation."""
 WITHOUT_REPORTS = {"disabling": ["drop"]}
 OF_HEAP = ("minors", "value", "identity", "graph")
 
@@ -223,13 +221,9 @@ def of_heap(contract):
 
 def interpreted(contract):
     """What is promised without the JIT: each member of a group is an allocation."""
-    return dict(
-        contract,
-        observes=[name for name in contract["observes"] if name not in NOT_OF_GROUPS],
-        promises=[],
-        groups=dict(GROUPS, counted="each", sampled="containing"),
-        sampling=dict(contract["sampling"], **WITHOUT_REPORTS),
-    )
+    observes = [name for name in contract["observes"] if name != "samples_by_member"]
+    groups = dict(GROUPS, counted="each", sampled="containing")
+    return dict(contract, observes=observes + ["members"], groups=groups)
 
 
 def as_documented(contract):

@@ -731,12 +731,9 @@ static void put_finalized(void)
     pending.count = called.count = 0;
 }
 
-/* How many objects the present action has allocated, those of them whose sizes are known, and how
-   many samples name each. */
-static long members_count = 1, measured_count, measured_bytes, samples_by_member[MEMBERS_MAX];
-/* Whether the allocation is a group, and whether the contract has offsets, limits and the order of
-   events. */
-static int is_group, shows_places = 1;
+/* How many objects the present action has allocated as one, and how many samples name each. */
+static long members_count = 1, samples_by_member[MEMBERS_MAX];
+static int is_group;
 
 static void put_samples_by_member(void)
 {
@@ -751,18 +748,15 @@ static void put_samples_by_member(void)
 static int put_allocated(int is_first)
 {
     word object = SLOT(roots_count - members_count);
-    word unmeasured = SLOT(roots_count - members_count + measured_count);
-    int is_inside = is_in_nursery(unmeasured);
+    int is_inside = is_in_nursery(object);
     for (long slot = roots_count - members_count; slot < roots_count; slot++)
         if (kind_of(SLOT(slot)) == STRING)
             fill_string(SLOT(slot));
     is_first = put_field("size", is_first);
-    put_number(is_inside ? measured_bytes + (long)(gc.free - unmeasured) : unrounded_bytes(object));
-    if (shows_places) {
-        put(is_inside ? ", \"outside\": false, \"at\": " : ", \"outside\": true");
-        if (is_inside)
-            put_number((long)(object - gc.nursery));
-    }
+    put_number(is_inside ? (long)(gc.free - object) : unrounded_bytes(object));
+    put(is_inside ? ", \"outside\": false, \"at\": " : ", \"outside\": true");
+    if (is_inside)
+        put_number((long)(object - gc.nursery));
     if (is_group && NAMES_SAMPLED)
         put_samples_by_member();
     return is_first;
@@ -770,18 +764,16 @@ static int put_allocated(int is_first)
 
 static int put_events(int is_first)
 {
-    if (shows_places) {
-        is_first = put_field("order", is_first);
-        put("\"");
-        gcfuzz_happened('\0');
-        put(order);
-        put("\"");
-    }
-    is_first = put_field("samples", is_first);
+    is_first = put_field("order", is_first);
+    put("\"");
+    gcfuzz_happened('\0');
+    put(order);
+    put("\"");
+    put_field("samples", is_first);
     put_number(samples);
-    is_first = put_field("minors", is_first);
+    put_field("minors", is_first);
     put_number(minors);
-    if (shows_places && reports_length) {
+    if (reports_length) {
         put_field("reports", is_first);
         put("[");
         put(reports);
@@ -808,9 +800,9 @@ static void put_places(int is_first)
     }
 }
 
-void gcfuzz_answer(long found)
+/* Without the end of the line. An error replaces all that was put from there on. */
+static void put_answer(long found, size_t before)
 {
-    size_t before = output_length;
     int is_first = 1;
     put("{");
     if (ALLOCATES(action)) {
@@ -849,9 +841,15 @@ void gcfuzz_answer(long found)
         if (after_any_graph(before))
             return;
     }
-    if (shows_places)
-        put_places(is_first);
-    put("}\n");
+    put_places(is_first);
+    put("}");
+}
+
+void gcfuzz_answer(long found)
+{
+    put_answer(found, output_length);
+    if (!problem)
+        put("\n");
 }
 
 /* The contract under these settings: the template has @ and a number for each figure. */
