@@ -1,11 +1,13 @@
 /* The part of incminimark-jit that the collector must not see: the steps of a batch.
 
    compiled.py asks for the operands of each step, and repeats the steps until they are machine code.
-   Invariant: only the last round is answered. */
+   Invariants: only the last round is answered, and it fails if the JIT has traced in it. The first
+   enums and STEPS_MAX are those of compiled.py. */
 
-enum { WARM_UP_ROUNDS_MAX = 16 + 6 * GUARDS_MAX, COMPILED_ROUNDS = 2, ALL_OPTIMIZATIONS = 2 };
 enum { OPERATION, FIRST, SECOND, PLACE, IS_OBSERVED, GUARD, HELD, OPERANDS };
-enum { FORGET_HELD = -1, KEEP_HELD = -2 };
+enum { FORGET_HELD = -1, KEEP_HELD = -2, ALL_OPTIMIZATIONS = 2, STEPS_MAX = 4096 };
+/* Rounds until a loop is machine code, and until the bridge behind each failing guard is. */
+enum { COMPILED_ROUNDS = 2, WARM_UP_ROUNDS_MAX = 16 + 6 * GUARDS_MAX };
 
 static struct step {
     long action, fields[FIELDS_END], operands[OPERANDS];
@@ -231,7 +233,8 @@ long gcfuzz_prepare(long number)
 {
     gcfuzz_take_step(number);
     forget_events();
-    objected = action < 0 ? "IllegalError: no action" : objection();
+    objected = number >= STEPS_MAX ? "RuntimeError: the trace is too long for machine code" :
+               action < 0 ? "IllegalError: no action" : objection();
     if (objected)
         return 0;
     choose_operation(&steps[number]);

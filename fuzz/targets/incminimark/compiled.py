@@ -8,8 +8,9 @@ then muted, until it is machine code; and at last once from an empty heap, with 
 `translated.py` has the rest: the collector, and the actions that are not compiled.
 
 Invariants. The roots are a prebuilt array, so that storing one is a store with its inlined barrier.
-All operands are constants of the machine code. An observation is a call, which ends a group of
-allocations. So there is one before each allocation, and after all that cannot wait for it.
+Operands are constants of the machine code, but for lengths and indexes that it reads from memory.
+An observation is a call, which ends a block of allocations. So there is one before each allocation
+and group, and after all that cannot wait for it.
 """
 # Python 2.7 has no annotations.
 # ruff: noqa: ANN001, ANN002, ANN201, ANN204, C901, D103, PLR0912, PLR0913, RUF012, UP004
@@ -379,7 +380,7 @@ def target(*_):
 
 
 class Hooks(jit.JitHookInterface):
-    """Tells C when a round has met something that was no machine code yet."""
+    """Reports that a round has met what was no machine code yet."""
 
     def after_compile(self, _):
         has_traced()
