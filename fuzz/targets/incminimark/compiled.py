@@ -26,7 +26,7 @@ from rpython.rtyper.lltypesystem import llmemory, lltype, rffi, rstr
 from rpython.rtyper.lltypesystem.lloperation import llop
 from translated import (
     ARRAYS,
-    FORKED,
+    ENABLE,
     GCREF,
     HAS_SAMPLING,
     NODES,
@@ -287,7 +287,8 @@ def empty_heap():
         for item in range(len(array)):
             array[item] = lltype.nullptr(GCREF.TO)
     if HAS_SAMPLING:
-        llop.gc_gcfuzz(Void, FORKED, 0, 0)
+        # What was sampled must be forgotten, too: its nursery is replaced.
+        llop.gc_gcfuzz(Void, ENABLE, 0, 0)
 
 
 def begin_round():
