@@ -18,10 +18,13 @@ from night import fresh
 from target_helpers import ROOT, Changed, first_failure, options_for
 from waiting import PATIENCE_SECONDS
 
+from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import Action, AllocateWeakref
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
-from fuzz.targets import TargetOptions
+from fuzz.replay import replay
+from fuzz.run import run_actions
+from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.incminimark import COMPILED
 from fuzz.targets.incminimark.find import find_python
 from fuzz.targets.incminimark.translation import HERE, TOOLS
@@ -35,6 +38,7 @@ LOST_WRITE, LIMIT, BOTH = 1, 2, 3
 """The values of `repaired`."""
 MISTAKES = ("no barrier", "rounded down", "short group", "no zero", "no roots")
 """The values of GCFUZZ_PLANTED, from 1."""
+FINDINGS = sorted((ROOT / "corpus" / "incminimark-jit").glob("*.jsonl"))
 ASK_FOR_FFI = ["gcc", "-E", "-include", "ffi.h", "-x", "c", os.devnull]
 SHARE_MIN = 0.8
 REWRITTEN_LOOP = ROOT / "tests" / "helpers" / "rewritten_loop.py"
@@ -108,6 +112,21 @@ def test_a_planted_mistake_is_found(
     settings = {"optimizations": optimizations}
     target = target_with(options, settings, f"GCFUZZ_PLANTED={mistake}")
     assert first_failure(target, 5000) is not None
+
+
+@pytest.mark.parametrize("path", FINDINGS, ids=[path.stem for path in FINDINGS])
+def test_a_finding_is_in_machine_code(path: Path, options: TargetOptions) -> None:
+    trace = traces.read(path)
+    failure = replay(make_target(trace.header.target, options), trace, path.name)
+    assert failure is not None
+    assert len(failure.actions) == len(trace.actions)
+
+
+@pytest.mark.parametrize("path", FINDINGS, ids=[path.stem for path in FINDINGS])
+def test_the_interpreter_does_not_have_a_finding(path: Path, options: TargetOptions) -> None:
+    trace = traces.read(path)
+    target = make_target(trace.header.target, options)
+    assert run_actions(target, {**trace.header.config, "optimizations": OFF}, trace.actions) is None
 
 
 class CountingAllocations(Changed):
