@@ -64,7 +64,7 @@ class GroupsTarget(ReferenceTarget):
 
     @override
     def contract_of(self, chosen: Mapping[str, int]) -> Contract:
-        contract = super().contract_of(chosen)
+        contract = attrs.evolve(super().contract_of(chosen), tier_setting=FOLD.name)
         bytes_max = (chosen["large_object_bytes"] - 1) // 8 * 8
         groups = Groups(bytes_max, MEMBERS_MAX, ("node", "array", "string"))
         if chosen["fold"]:
