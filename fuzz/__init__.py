@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from fuzz.protocol.contract import (
         AtOnce,
         Contract,
-        KindLayout,
-        Layout,
         OldSpace,
         Prebuilt,
         Range,
         SamplingRule,
         Setting,
-        layout_of_blocks,
     )
+    from fuzz.protocol.layout import KindLayout, Layout, layout_of_blocks
     from fuzz.protocol.observation import Observation, Report
     from fuzz.protocol.target import Target
 
@@ -56,6 +54,7 @@ __all__ = [
     "state_machine_for",
 ]
 _MODULES = {
+    **dict.fromkeys(("KindLayout", "Layout", "layout_of_blocks"), "protocol.layout"),
     "BadInputError": "problems",
     "Failure": "run",
     "Observation": "protocol.observation",

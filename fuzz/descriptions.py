@@ -19,7 +19,7 @@ from fuzz.oracles import Mismatch
 from fuzz.oracles.heap import AFTER_ALL, WHILE_PERFORMING, WHILE_STARTING
 from fuzz.plain import counted, cut
 from fuzz.protocol.actions import Action, Read, ReadNumber, ReadWeakref, TakeIdentity
-from fuzz.protocol.contract import KindLayout
+from fuzz.protocol.layout import KindLayout
 from fuzz.protocol.lines import unstructured
 from fuzz.protocol.observation import (
     HANG,

@@ -17,7 +17,8 @@ from recorded_sessions import (
 from fuzz.oracles import Bench, Mismatch
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule
+from fuzz.protocol.contract import Contract, Range, SamplingRule
+from fuzz.protocol.layout import Layout
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.observation import Report as ObservedReport
 from fuzz.targets.references.collector import KINDS

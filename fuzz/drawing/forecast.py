@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from fuzz.drawing.situation import Situation
 from fuzz.oracles import Bench
 from fuzz.protocol.actions import Action, AllocateGroup, Member, alone, collects, group_bytes
-from fuzz.protocol.contract import Contract, Layout
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.layout import Layout
 
 
 class Forecast:

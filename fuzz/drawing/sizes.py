@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from fuzz.drawing.situation import Choices, Situation
 from fuzz.mutator.legality import length_max
-from fuzz.protocol.contract import Contract, KindLayout, PartLayout
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.layout import KindLayout, PartLayout
 
 NURSERIES_MAX = 4
 LENGTHS_MAX = {"string": 2**20, "array": 160}

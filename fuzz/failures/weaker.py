@@ -111,6 +111,7 @@ IS_WEAKER: Mapping[str, Judged] = {
     "groups.bytes_max": _falls,
     "groups.members_max": _falls,
     "groups.kinds": _loses,
+    "tier_setting": _becomes(None),
     "contents": _becomes(None),
     "fresh_process": _rises,
 }

@@ -13,8 +13,9 @@ import attrs
 
 from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Contract, Layout, OldSpace, rounded_up
+from fuzz.protocol.contract import Contract, OldSpace
 from fuzz.protocol.exhaustion import Exhaustion
+from fuzz.protocol.layout import Layout, rounded_up
 
 BITS_PER_BYTE = 8
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import gcd
 
 from fuzz.mutator.objects import ShadowObject
-from fuzz.protocol.contract import Layout, SamplingRule, rounded_up
+from fuzz.protocol.contract import SamplingRule
+from fuzz.protocol.layout import Layout, rounded_up
 
 GROWTH_SHARE = 4
 """A block that moves to grow grows by at least a quarter of its room."""

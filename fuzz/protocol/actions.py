@@ -15,8 +15,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 import attrs
 
 from fuzz.protocol import groups
-from fuzz.protocol.contract import Layout, Range
+from fuzz.protocol.contract import Range
 from fuzz.protocol.counting.limits import Count
+from fuzz.protocol.layout import Layout
 
 # What a field may be. fuzz/mutator/legality.py computes the legal values under a contract.
 

@@ -18,10 +18,11 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 import attrs
 
 from fuzz.protocol.actions import ACTIONS, Action, Bound
-from fuzz.protocol.contract import Contract, Layout, Range
+from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.contract_problems import KINDS
 from fuzz.protocol.counting import WAYS, Way
 from fuzz.protocol.counting.limits import Limits
+from fuzz.protocol.layout import Layout
 from fuzz.protocol.observation import FIELDS, Observation
 from fuzz.protocol.trace import VERSION, Header
 

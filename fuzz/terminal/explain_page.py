@@ -20,7 +20,7 @@ from fuzz.failure import Failure
 from fuzz.mutator.objects import Age, ShadowObject
 from fuzz.plain import plain
 from fuzz.protocol.actions import SLOT_FIELDS, Free, ReadWeakref, RunFinalizers
-from fuzz.protocol.contract import KindLayout
+from fuzz.protocol.layout import KindLayout
 from fuzz.protocol.observation import Observation
 from fuzz.replay import Step
 from fuzz.terminal.explain import POINTERS, answers_of_step, shows_pointers

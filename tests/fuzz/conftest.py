@@ -15,16 +15,9 @@ from fuzz.drawing.situation import Choices, Situation
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Bench
 from fuzz.protocol.actions import ACTIONS, Action, name_of
-from fuzz.protocol.contract import (
-    Contract,
-    KindLayout,
-    Layout,
-    Prebuilt,
-    Range,
-    SamplingRule,
-    Setting,
-)
+from fuzz.protocol.contract import Contract, Prebuilt, Range, SamplingRule, Setting
 from fuzz.protocol.finalizers import Finalizers
+from fuzz.protocol.layout import KindLayout, Layout
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.targets import TargetOptions, make_target

@@ -119,6 +119,7 @@ TWO_MEANINGS = {
     "arenas": {"fuzz.oracles.arenas", "gcmodel.collector.arenas"},
     "finalizers": {"fuzz.protocol.finalizers", "gcmodel.collector.finalizers"},
     "Finalizers": {"fuzz.protocol.finalizers", "gcmodel.collector.finalizers"},
+    "layout": {"fuzz.protocol.layout", "gcmodel.memory.layout"},
     "Finalizer": {"fuzz.oracles.finalization", "gcmodel.collector.finalizers"},
     # What commands are about, and what does it.
     "profile": {"fuzz.terminal.commands.profile", "gcmodel.profiling.profile"},

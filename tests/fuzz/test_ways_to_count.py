@@ -11,8 +11,9 @@ import pytest
 import fuzz
 from fuzz.mutator.objects import ShadowObject
 from fuzz.oracles.counting import clocks_of
-from fuzz.protocol.contract import DRAWN, Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.contract import DRAWN, Contract, Range, SamplingRule
 from fuzz.protocol.counting import WAYS, Bytes, Way
+from fuzz.protocol.layout import KindLayout, Layout
 from fuzz.protocol.lines import structured, unstructured
 
 LINES_MAX = 150

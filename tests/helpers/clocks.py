@@ -6,8 +6,9 @@ from typing import Any
 from fuzz.oracles.counting import clocks_of
 from fuzz.oracles.counting.clock import Clock
 from fuzz.oracles.counting.expected import ExpectedSample, Request
-from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.contract import Contract, Range, SamplingRule
 from fuzz.protocol.counting import Contexts
+from fuzz.protocol.layout import KindLayout, Layout
 from fuzz.protocol.observation import Observation
 
 NOTHING = Observation()

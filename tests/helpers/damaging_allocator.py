@@ -14,7 +14,8 @@ import sys
 from collections.abc import Callable, Mapping
 
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Contract, layout_of_blocks
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.layout import layout_of_blocks
 from fuzz.protocol.observation import Observation
 from fuzz.targets.allocators.block_driver import BlockDriver
 from fuzz.targets.allocators.stock_library import Allocator

@@ -6,10 +6,11 @@ from typing import Any
 import attrs
 import pytest
 
-from fuzz.protocol.contract import AtOnce, Contract, Layout, SamplingRule
+from fuzz.protocol.contract import AtOnce, Contract, SamplingRule
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import Buffers, Contexts, Streams
 from fuzz.protocol.exhaustion import Exhaustion
+from fuzz.protocol.layout import Layout
 
 Mistake = tuple[dict[str, Any], dict[str, Any], str]
 """Changes that leave a contract correct, a change that does not, and how its sentence begins."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
+from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
+from fuzz.protocol.layout import layout_of_blocks
 from fuzz.targets.python_profilers.profiler_driver import BLOCK_BYTES_MAX, HEADER_BYTES
 
 INTERVALS = Range(256, 2**17 - 1)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule, Setting
+from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
 from fuzz.protocol.counting import Contexts
+from fuzz.protocol.layout import KindLayout, Layout
 
 COLLECTORS = {
     "workstation": {"gcServer": "0", "gcConcurrent": "0"},

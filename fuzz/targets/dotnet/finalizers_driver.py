@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from fuzz.protocol import actions
-from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, Setting
+from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.finalizers import Finalizers
+from fuzz.protocol.layout import KindLayout, Layout
 from fuzz.targets.dotnet.contract import COLLECTORS
 from fuzz.targets.dotnet.driver import DotnetDriver
 from fuzz.targets.dotnet.runtime import Ask, MutatorProcess, end_like

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
+from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
 from fuzz.protocol.counting import ProfileRate
+from fuzz.protocol.layout import layout_of_blocks
 
 SHARED_BYTES, ONLY_EMPTY = 16, 1
 """Small blocks share memory; according to the documentation only empty ones do."""

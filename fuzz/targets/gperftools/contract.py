@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
+from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
 from fuzz.protocol.counting import Bytes, LazySeeds
+from fuzz.protocol.layout import layout_of_blocks
 
 PAGE_BYTES = 8192
 SIZE_CLASSES = (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule
+from fuzz.protocol.contract import Contract, Range, SamplingRule
 from fuzz.protocol.counting import Buffers
+from fuzz.protocol.layout import Layout
 from fuzz.targets.hotspot.machines import SETTINGS_AS_DOCUMENTED
 
 PERIODS = Range(0, 2**31 - 8, 8)

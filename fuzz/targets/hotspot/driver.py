@@ -22,8 +22,9 @@ from typing_extensions import override
 from fuzz.problems import BadInputError
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of
-from fuzz.protocol.contract import Contract, Layout, Setting
+from fuzz.protocol.contract import Contract, Setting
 from fuzz.protocol.counting import Buffers
+from fuzz.protocol.layout import Layout
 from fuzz.protocol.written import contents_of, row_of
 from fuzz.targets.hotspot import machines
 from fuzz.targets.hotspot.contract import contract, contract_as_documented

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import attrs
 
 from fuzz.protocol import actions
-from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule, Setting
+from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
 from fuzz.protocol.counting import RetiredBuffers
+from fuzz.protocol.layout import Layout
 from fuzz.targets.hotspot.class_file import NODE, OBJECT, node_with
 from fuzz.targets.hotspot.machines import (
     BUFFER_BYTES,

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from fuzz.protocol.contract import KindLayout, Layout, Range, Setting, rounded_up
+from fuzz.protocol.contract import Range, Setting
+from fuzz.protocol.layout import KindLayout, Layout, rounded_up
 from fuzz.targets.hotspot.java_machine import NODE_LONGS
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
 

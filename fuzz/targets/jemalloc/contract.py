@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
+from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
 from fuzz.protocol.counting import PlacedBlocks
+from fuzz.protocol.layout import layout_of_blocks
 
 BLOCK_BYTES_MAX = 2**22
 PAGE_BYTES = 4096

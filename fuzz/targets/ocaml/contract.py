@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fuzz.protocol.contract import (
-    Contract,
-    Distances,
-    KindLayout,
-    Layout,
-    Range,
-    SamplingRule,
-    Setting,
-)
+from fuzz.protocol.contract import Contract, Distances, Range, SamplingRule, Setting
 from fuzz.protocol.counting import Streams
+from fuzz.protocol.layout import KindLayout, Layout
 
 DISTANCES: Mapping[str, Distances] = {"4.13": "ocaml", "5.3": "ocaml_5_3"}
 """How each known version draws."""

@@ -13,8 +13,9 @@ from typing import ClassVar
 import attrs
 
 from fuzz.protocol import actions
-from fuzz.protocol.contract import NO_SAMPLING, Contract, KindLayout
+from fuzz.protocol.contract import NO_SAMPLING, Contract
 from fuzz.protocol.finalizers import Finalizers
+from fuzz.protocol.layout import KindLayout
 from fuzz.targets.ocaml.contract import LAYOUT, SURVIVOR_BYTES, WORD_BYTES, release_of
 from fuzz.targets.ocaml.driver import OcamlDriver, halves, joined
 from fuzz.targets.process.driver import CarryOut, without

@@ -13,15 +13,8 @@ import attrs
 
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, requested_bytes
-from fuzz.protocol.contract import (
-    Contract,
-    Layout,
-    Range,
-    SamplingRule,
-    Setting,
-    chosen_settings,
-    layout_of_blocks,
-)
+from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, chosen_settings
+from fuzz.protocol.layout import Layout, layout_of_blocks
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget
 from fuzz.protocol.written import contents_of, row_of

@@ -15,8 +15,6 @@ from fuzz.protocol import actions
 from fuzz.protocol.actions import NAMES, Action
 from fuzz.protocol.contract import (
     Contract,
-    KindLayout,
-    Layout,
     OldSpace,
     Prebuilt,
     Promise,
@@ -25,6 +23,7 @@ from fuzz.protocol.contract import (
     Setting,
     chosen_settings,
 )
+from fuzz.protocol.layout import KindLayout, Layout
 from fuzz.protocol.observation import Observation, Report
 from fuzz.protocol.target import FullTarget
 from fuzz.protocol.written import contents_of, row_of

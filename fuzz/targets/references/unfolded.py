@@ -12,8 +12,9 @@ from collections.abc import Mapping
 import attrs
 from typing_extensions import override
 
-from fuzz.protocol.contract import Contract, KindLayout, PartLayout
+from fuzz.protocol.contract import Contract
 from fuzz.protocol.groups import Groups
+from fuzz.protocol.layout import KindLayout, PartLayout
 from fuzz.targets.references.tlabs import TlabTarget
 from gcmodel.collector.divided import DividedHeap, DividedParts
 

@@ -10,8 +10,9 @@ from typing_extensions import override
 
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Contract, KindLayout
+from fuzz.protocol.contract import Contract
 from fuzz.protocol.finalizers import Finalizers
+from fuzz.protocol.layout import KindLayout
 from fuzz.targets.references.collector import CARRY_OUT, KINDS, OBSERVES, ReferenceTarget
 from gcmodel.collector.finalizing import FinalizingHeap, FinalizingParts
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
+from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
 from fuzz.protocol.counting import NetBytes
+from fuzz.protocol.layout import layout_of_blocks
 from fuzz.targets.python_profilers.profiler_driver import BLOCK_BYTES_MAX, HEADER_BYTES
 
 WINDOWS = (512, 4096, 4096, 32_768, 262_144)

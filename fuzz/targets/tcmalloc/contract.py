@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, layout_of_blocks
+from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
+from fuzz.protocol.layout import layout_of_blocks
 
 BLOCK_BYTES_MAX = 2**20
 SIZE_CLASSES = (

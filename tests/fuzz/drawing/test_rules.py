@@ -20,7 +20,8 @@ from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Bench
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Contract, KindLayout, Range
+from fuzz.protocol.contract import Contract, Range
+from fuzz.protocol.layout import KindLayout
 from fuzz.run import Run
 from fuzz.targets import make_target
 from fuzz.targets.references.collector import SETTINGS

@@ -18,9 +18,10 @@ from fuzz.mutator.legality import why_illegal
 from fuzz.oracles import Bench
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import NAMES, Action, requested_bytes
-from fuzz.protocol.contract import Contract, KindLayout, Range
+from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import Contexts, NetBytes
+from fuzz.protocol.layout import KindLayout
 
 TRACES = 60
 ACTIONS_EACH = 200

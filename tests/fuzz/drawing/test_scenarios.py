@@ -20,7 +20,8 @@ from fuzz.mutator.objects import Age
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import NAMES, SLOT_FIELDS, Action, name_of
-from fuzz.protocol.contract import Contract, KindLayout
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.layout import KindLayout
 from fuzz.run import Run, rerun
 from fuzz.targets import make_target
 from fuzz.targets.references.collector import SETTINGS

@@ -25,7 +25,8 @@ from fuzz.failures.reduce import reduce_failure
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, Promise
+from fuzz.protocol.contract import Contract, Prebuilt, Promise
+from fuzz.protocol.layout import KindLayout
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.run import Run, run_actions, run_through

@@ -9,10 +9,11 @@ import attrs
 import pytest
 
 from fuzz.failures.weaker import IS_WEAKER, why_weaker
-from fuzz.protocol.contract import AtOnce, Contract, Layout, OldSpace, Range, SamplingRule, Setting
+from fuzz.protocol.contract import AtOnce, Contract, OldSpace, Range, SamplingRule, Setting
 from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.groups import Groups
+from fuzz.protocol.layout import Layout
 
 NEITHER_IS_WEAKER = {
     *("nursery_bytes", "boundary_bytes", "started_with", "batch", "version"),

@@ -39,7 +39,8 @@ class OddOracle(Oracle):
 JUDGE = """
 from fuzz.oracles import Bench
 from fuzz.protocol.actions import EnableSampling
-from fuzz.protocol.contract import Contract, Layout
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.layout import Layout
 from fuzz.protocol.observation import Observation
 
 bench = Bench(Contract(64, Layout({}, 64, 8, 64), ("enable_sampling",), ()))

@@ -8,8 +8,9 @@ from judging import Judge, answer
 
 from fuzz.oracles.oracle import Mismatch
 from fuzz.protocol.actions import EnableSampling, RunAtOnce
-from fuzz.protocol.contract import AtOnce, Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.contract import AtOnce, Contract, Range, SamplingRule
 from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.layout import KindLayout, Layout
 
 PERIOD = 1024
 OBJECTS, FIRST = 4096, 5

@@ -10,7 +10,8 @@ import pytest
 from judging import Judge, Step, answer
 
 from fuzz.protocol import actions as do
-from fuzz.protocol.contract import Contract, layout_of_blocks
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.layout import layout_of_blocks
 from fuzz.protocol.written import contents_of
 
 STRING, CHECK = do.AllocateString(12), do.CheckContents()

@@ -8,8 +8,9 @@ import pytest
 from fuzz.oracles import Bench, Mismatch
 from fuzz.oracles.counting.distances.v8 import V8
 from fuzz.protocol.actions import AllocateString, EnableSampling
-from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.contract import Contract, Range, SamplingRule
 from fuzz.protocol.contract_problems import problems_of
+from fuzz.protocol.layout import KindLayout, Layout
 from fuzz.protocol.observation import Observation
 
 PERIOD, STRING = 256, AllocateString(100)

@@ -10,7 +10,8 @@ from changed_contracts import with_layout, with_rule
 from judging import Judge, answer
 
 from fuzz.protocol.actions import AllocateArray, EnableSampling, PauseSampling
-from fuzz.protocol.contract import Contract, KindLayout, PartLayout
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.layout import KindLayout, PartLayout
 
 ARRAY = KindLayout(3, 56, 8, (PartLayout(24, 8), PartLayout(32)))
 TWO_BLOCKS = AllocateArray(1)  # 32 bytes each

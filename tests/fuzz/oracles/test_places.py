@@ -17,9 +17,10 @@ from fuzz.protocol.actions import (
     DisableSampling,
     EnableSampling,
 )
-from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.contract import Contract, Range, SamplingRule
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import Buffers
+from fuzz.protocol.layout import KindLayout, Layout
 
 EDEN_BYTES, DESIRED_BYTES, RESERVE_BYTES, WASTE_BYTES = 1024, 128, 16, 32
 ON = EnableSampling(1000)

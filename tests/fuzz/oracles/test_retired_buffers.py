@@ -15,9 +15,10 @@ from fuzz.oracles.counting.expected import Request
 from fuzz.oracles.oracle import Mismatch
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.contract import Contract, Range, SamplingRule
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import RetiredBuffers
+from fuzz.protocol.layout import KindLayout, Layout
 from fuzz.protocol.observation import Observation
 
 PERIOD, BIRTH = 100, 8

@@ -13,7 +13,7 @@ from fuzz.oracles.oracle import Mismatch
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.oracles.sampling_descriptions import describe_sum
 from fuzz.protocol.actions import AllocateNode, EnableSampling, Free
-from fuzz.protocol.contract import Contract, Layout, Range, SamplingRule
+from fuzz.protocol.contract import Contract, Range, SamplingRule
 from fuzz.protocol.counting import (
     Buffers,
     Bytes,
@@ -24,6 +24,7 @@ from fuzz.protocol.counting import (
     Streams,
     Way,
 )
+from fuzz.protocol.layout import Layout
 from fuzz.protocol.observation import Observation
 
 PERIOD = 100

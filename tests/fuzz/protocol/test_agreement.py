@@ -8,9 +8,10 @@ import pytest
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import Action
 from fuzz.protocol.agreement import BLOCK_FIELDS, RULE_FIELDS, disagreement
-from fuzz.protocol.contract import Contract, KindLayout, Prebuilt, SamplingRule
+from fuzz.protocol.contract import Contract, Prebuilt, SamplingRule
 from fuzz.protocol.counting import Contexts
 from fuzz.protocol.groups import Groups
+from fuzz.protocol.layout import KindLayout
 from fuzz.protocol.trace import VERSION, Header, Trace
 
 OTHER: dict[str, Any] = {

@@ -3,14 +3,8 @@
 import attrs
 import pytest
 
-from fuzz.protocol.contract import (
-    Contract,
-    Layout,
-    Range,
-    SamplingRule,
-    Setting,
-    problem_of_configuration,
-)
+from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting, problem_of_configuration
+from fuzz.protocol.layout import Layout
 
 SETTINGS = (
     Setting("nursery", 256, Range(64, 1024, 8)),

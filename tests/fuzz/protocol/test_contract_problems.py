@@ -29,9 +29,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import (
     AtOnce,
     Contract,
-    KindLayout,
     OldSpace,
-    PartLayout,
     Prebuilt,
     Range,
     SamplingRule,
@@ -42,6 +40,7 @@ from fuzz.protocol.counting import LazySeeds
 from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.groups import Groups
+from fuzz.protocol.layout import KindLayout, PartLayout
 from fuzz.protocol.lines import contract_from_data, unstructured
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target, contract_of

@@ -14,18 +14,11 @@ from waiting import completed
 
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import ACTIONS, Action
-from fuzz.protocol.contract import (
-    AtOnce,
-    Contract,
-    Distances,
-    Layout,
-    OldSpace,
-    SamplingRule,
-    Setting,
-)
+from fuzz.protocol.contract import AtOnce, Contract, Distances, OldSpace, SamplingRule, Setting
 from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.groups import Groups
+from fuzz.protocol.layout import Layout
 from fuzz.protocol.lines import (
     action_from_data,
     contract_from_data,

@@ -13,8 +13,9 @@ from command_line import Gcfuzz
 from fuzz.drawing.draw import NothingLegalError
 from fuzz.problems import BadInputError, BrokenReferenceError, HarnessError, portable
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Contract, KindLayout, Layout, Range, SamplingRule
+from fuzz.protocol.contract import Contract, Range, SamplingRule
 from fuzz.protocol.exhaustion import Exhaustion
+from fuzz.protocol.layout import KindLayout, Layout
 from fuzz.protocol.observation import Observation
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.worker import IDLE_SLICES_MAX, run_chunk

@@ -13,7 +13,8 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import actions as do
 from fuzz.protocol import lines
 from fuzz.protocol.actions import Action
-from fuzz.protocol.contract import Contract, Range, Setting, layout_of_blocks
+from fuzz.protocol.contract import Contract, Range, Setting
+from fuzz.protocol.layout import layout_of_blocks
 from fuzz.protocol.observation import Observation
 from fuzz.targets.process.driver import CarryOut, Driver
 

@@ -26,7 +26,12 @@ from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.incminimark import INCMINIMARK
 from fuzz.targets.incminimark.find import find_python
 
-FILES = sorted((ROOT / "corpus" / "incminimark").glob("*.jsonl"))
+FILES = [
+    path
+    for path in sorted((ROOT / "corpus" / "incminimark").glob("*.jsonl"))
+    if traces.read(path).header.target == INCMINIMARK.name
+]
+"""The others are of the JIT's machine code."""
 STOCK_FAILURES = (
     *(
         "arraycopy-while-marking",

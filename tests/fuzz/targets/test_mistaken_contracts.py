@@ -13,8 +13,9 @@ from target_helpers import Changed, changed, first_failure, installed
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
-from fuzz.protocol.contract import Contract, KindLayout, Range
+from fuzz.protocol.contract import Contract, Range
 from fuzz.protocol.counting import Bytes, Contexts, NetBytes, PlacedBlocks, Streams
+from fuzz.protocol.layout import KindLayout
 from fuzz.protocol.target import FullTarget
 from fuzz.run import run_actions
 from fuzz.targets.dotnet.contract import CONTEXT_BYTES

@@ -19,8 +19,7 @@ from fuzz.replay import replay
 from fuzz.terminal.commands.cli import run_command_line
 
 KNOWN = sorted((ROOT / "corpus").glob("*/*.jsonl"))
-OF_VERSIONS = ("incminimark", "incminimark-jit", "hotspot")
-AS_DOCUMENTED = [each for each in KNOWN if each.parent.name not in OF_VERSIONS]
+AS_DOCUMENTED = [each for each in KNOWN if each.parent.name not in ("incminimark", "hotspot")]
 """The others fail in some versions only; their own tests state which."""
 SAME_ACTIONS = ("gperftools", "scalene", "go")
 """Both their contracts have the actions and settings of these traces."""

@@ -15,8 +15,9 @@ from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.stateful import StatefulEngine
 from fuzz.protocol.actions import AllocateArray, AllocateGroup, AllocateNode, EnableSampling, Member
-from fuzz.protocol.contract import Contract, KindLayout
+from fuzz.protocol.contract import Contract
 from fuzz.protocol.groups import Groups, MemberKind
+from fuzz.protocol.layout import KindLayout
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import Run
