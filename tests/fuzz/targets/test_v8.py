@@ -170,6 +170,14 @@ def test_the_reproducer_shows_the_finding(node: str) -> None:
     assert len(re.findall(r"\d % of that reported", done.stdout)) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.night
+@pytest.mark.parametrize("name", ["folded_objects.js"])
+def test_optimized_code_shows_the_finding(name: str, node: str) -> None:
+    done = completed([node, "--allow-natives-syntax", str(REPRODUCERS / name)], check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
 def test_another_generator_is_bad_input(node: str) -> None:
     command = command_of(node, SEED, "--random-seed=2")
     with pytest.raises(BadInputError, match=r"V8's generator has 0 possible places \(Node v"):

@@ -7,6 +7,9 @@ final class Sampler {
     static native void enable();
     static native void disable();
 
+    /** From now on each event calls the class's method `static void sampled(Object object)`. */
+    static native void call(Class<?> target);
+
     /** The number of sampled allocations of this thread. */
     static native long samples();
 

@@ -5,6 +5,8 @@
 static jvmtiEnv *jvmti;
 static __thread jlong samples;
 static jlong samples_of_all;
+static jclass called;
+static jmethodID method;
 
 static void check(jvmtiError error) {
     if (error != JVMTI_ERROR_NONE) abort();
@@ -14,6 +16,7 @@ static void JNICALL sampled(jvmtiEnv *env, JNIEnv *jni, jthread thread, jobject 
                             jlong size) {
     samples++;
     __atomic_add_fetch(&samples_of_all, 1, __ATOMIC_RELAXED);
+    if (called) (*jni)->CallStaticVoidMethod(jni, called, method, object);
 }
 
 JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM *vm, char *options, void *reserved) {
@@ -27,6 +30,15 @@ JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM *vm, char *options, void *reserved) {
 
 JNIEXPORT void JNICALL Java_Sampler_interval(JNIEnv *jni, jclass klass, jint bytes) {
     check((*jvmti)->SetHeapSamplingInterval(jvmti, bytes));
+}
+
+JNIEXPORT void JNICALL Java_Sampler_call(JNIEnv *jni, jclass klass, jclass target) {
+    if (target == NULL) {
+        called = NULL;
+        return;
+    }
+    method = (*jni)->GetStaticMethodID(jni, target, "sampled", "(Ljava/lang/Object;)V");
+    called = (*jni)->NewGlobalRef(jni, target);
 }
 
 static void set(jvmtiEventMode mode) {
