@@ -172,7 +172,7 @@ def test_the_reproducer_shows_the_finding(node: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.night
-@pytest.mark.parametrize("name", ["folded_objects.js"])
+@pytest.mark.parametrize("name", ["folded_objects.js", "inlined_functions.js"])
 def test_optimized_code_shows_the_finding(name: str, node: str) -> None:
     done = completed([node, "--allow-natives-syntax", str(REPRODUCERS / name)], check=False)
     assert done.returncode == 1, done.stdout + done.stderr
