@@ -54,22 +54,40 @@ class BufferClock(DrawnOnceClock[Buffers]):
         self._collections_in_callback = self._counted_bytes = 0
         is_reported = self._counting.taken == "anywhere" and not request.is_predicted
         reported = observation if is_reported else None
+        is_inline = request.kind in self._counting.inline_kinds
         (where, at, collected), hits = self._allocate(
-            request.size_bytes, request.period_bytes, reported
+            request.size_bytes, request.period_bytes, reported, is_inline
         )
         collections = collected + self._collections_in_callback
         self.place = Place(where, at, collections, buffer.eden.taken_bytes, buffer.pointers)
         return hits
 
     def _allocate(
-        self, size_bytes: int, period_bytes: int | None, reported: Observation | None
+        self,
+        size_bytes: int,
+        period_bytes: int | None,
+        reported: Observation | None,
+        is_inline: bool = False,
     ) -> tuple[Placed, Sequence[ExpectedSample]]:
+        spare_bytes = self._counting.inline_spare_bytes
+        fits_inline = is_inline and size_bytes + spare_bytes <= self._buffer.left_bytes
         placed, was_slow = self._buffer.place(size_bytes, period_bytes is not None, reported)
+        if is_inline and self._is_unseen(placed, reported):
+            return placed, NONE
         if self._counting.charges == "allocated":
-            return placed, self._charge_allocated(size_bytes, period_bytes)
+            return placed, self._charge_allocated(size_bytes, None if fits_inline else period_bytes)
         if period_bytes is None or not was_slow:
             return placed, NONE
         return placed, self._charge_ahead(size_bytes, period_bytes, placed[0] == "outside")
+
+    def _is_unseen(self, placed: Placed, reported: Observation | None) -> bool:
+        """Whether the runtime does not see an object outside that is allocated inline."""
+        where, _, collected = placed
+        if self._counting.inline_outside != "unseen" or where != "outside" or collected:
+            return False
+        # If buffers are taken anywhere, the rest of the nursery is not known. It is rarely 0.
+        free_bytes = self._buffer.eden.free_bytes
+        return reported is not None or free_bytes >= self._counting.inline_spare_bytes
 
     def _sample(self, counted_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
         """Count. The callback allocates, unsampled, before the sample point is set."""

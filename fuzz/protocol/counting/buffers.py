@@ -10,12 +10,13 @@ from typing import ClassVar, Literal
 
 import attrs
 
+from fuzz.problems import did_you_mean
 from fuzz.protocol.counting.limits import Count
 from fuzz.protocol.counting.way import DRAWN, ONE_SAMPLE, SAMPLES, StatedContract, Way
 
 SIZES = (
     *("desired_bytes", "least_bytes", "reserve_bytes", "waste_bytes", "waste_increment_bytes"),
-    *("birth_bytes", "callback_bytes"),
+    *("birth_bytes", "callback_bytes", "inline_spare_bytes"),
 )
 """The keys that are multiples of `word_bytes`."""
 
@@ -65,6 +66,13 @@ class Buffers(ThreadBuffers):
     generator restarts from the observation's `seed`."""
     resting_period_bytes: Count = 0
     """Period in force until the first `set_period` or `enable_sampling`; 0 if there is none."""
+    inline_kinds: tuple[str, ...] = ()
+    """The kinds that an interpreter or compiled code allocates without a call of the runtime, if
+    the object fits before the end. It then counts, but is no sample even if one is overdue."""
+    inline_spare_bytes: Count = 0
+    """What must be left between such an object and the end (C2: a word)."""
+    inline_outside: Literal["looked at", "unseen"] = "looked at"
+    """`unseen`: outside a buffer they do not count and are not sampled, unless they collect."""
 
     @property
     def births_reseed(self) -> bool:
@@ -88,6 +96,10 @@ class Buffers(ThreadBuffers):
             if size_bytes % word_bytes:
                 multiple = f"it must be a multiple of word_bytes, {word_bytes}"
                 yield f"counting.{name} is {size_bytes}; {multiple}"
+        for kind in self.inline_kinds:
+            if kind not in layout.kinds:
+                like = did_you_mean(kind, layout.kinds)
+                yield f"counting.inline_kinds lists {kind!r}, which is unknown{like}"
         most = min(layout.large_object_bytes - 1, contract.nursery_bytes)
         if layout.nonmovable == "outside" or layout.object_bytes_max > most:
             yield (

@@ -131,5 +131,5 @@ class ChargingTarget(TlabTarget):
     charges = "ahead"
 
 
-def _sizes(chosen: Mapping[str, int]) -> dict[str, int]:
+def _sizes(chosen: Mapping[str, int]) -> dict[str, Any]:
     return {setting.name: chosen[setting.name] for setting in TLAB_SETTINGS}

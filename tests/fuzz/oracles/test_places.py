@@ -268,3 +268,56 @@ def test_a_thread_s_own_allocations_count(charges: str, counted_bytes: int) -> N
     clock = clocks_of(with_rule(contract, counting=buffers))[1]
     clock.begin_thread(None, 500)
     assert clock.until_bytes == Hotspot(1).draw(500) - counted_bytes
+
+
+# Objects that are allocated without a call.
+
+
+def inline(contract: Contract, **keys: Any) -> Bench:
+    """A bench whose strings are."""
+    assert isinstance(contract.sampling.counting, Buffers)
+    way = attrs.evolve(contract.sampling.counting, inline_kinds=("string",), **keys)
+    changed = with_rule(contract, counting=way)
+    assert list(problems_of(changed)) == []
+    bench = Bench(changed)
+    bench.predict(AllocateString(8), minors=0)
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "spare_bytes", "expected"), [(112, 0, 0), (120, 0, 1), (104, 8, 0), (112, 8, 1)]
+)
+def test_inline_objects_take_an_overdue_sample_only_if_they_do_not_fit(
+    size_bytes: int, spare_bytes: int, expected: int
+) -> None:
+    """The buffer has 112 bytes left. All bytes count."""
+    bench = inline(contract_of("allocated", first_bytes=8), inline_spare_bytes=spare_bytes)
+    bench.predict(ON, minors=0)
+    assert samples(bench, size_bytes) == [expected]
+    assert samples(bench, 8) == [1 - expected]
+
+
+@pytest.mark.parametrize(("outside", "expected"), [("looked at", [1, 0]), ("unseen", [0, 1])])
+def test_inline_objects_outside_do_not_count_if_they_are_unseen(
+    outside: str, expected: list[int]
+) -> None:
+    bench = inline(contract_of(first_bytes=64), inline_outside=outside)
+    bench.predict(ON, minors=0)
+    assert allocated(bench, 8) == [("buffer", 8)]
+    first = samples(bench, 112)
+    place = bench.sampling.place
+    assert place is not None
+    assert place.where == "outside"
+    # One of 800 bytes collects.
+    assert [*first, bench.predict(AllocateString(800), minors=1)] == expected
+
+
+@pytest.mark.parametrize(("spare_bytes", "expected"), [(0, 0), (8, 1)])
+def test_the_last_object_of_eden_needs_spare_bytes_to_be_unseen(
+    spare_bytes: int, expected: int
+) -> None:
+    bench = inline(
+        contract_of(first_bytes=64), inline_outside="unseen", inline_spare_bytes=spare_bytes
+    )
+    bench.predict(ON, minors=0)
+    assert samples(bench, EDEN_BYTES - DESIRED_BYTES - 8) == [expected]

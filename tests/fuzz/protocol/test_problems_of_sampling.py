@@ -197,6 +197,11 @@ MISTAKES: list[Mistake] = [
     ),
     (
         BUFFERS,
+        {"counting": attrs.evolve(TLABS, inline_kinds=("cat",))},
+        "counting.inline_kinds lists 'cat', which is unknown",
+    ),
+    (
+        BUFFERS,
         {"counting": attrs.evolve(TLABS, taken="anywhere", callback_bytes=24)},
         "counting.callback_bytes needs buffers that are taken in order",
     ),
