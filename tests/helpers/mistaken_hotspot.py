@@ -7,13 +7,17 @@ from typing import Any, ClassVar
 
 from fuzz.protocol.actions import Action, AllocateNode, AllocateWeakref, CollectFull, RunAtOnce
 from fuzz.protocol.contract import Contract
+from fuzz.targets.hotspot import java_machine
+from fuzz.targets.hotspot.class_file import class_file
 from fuzz.targets.hotspot.concurrent_driver import ConcurrentDriver
 from fuzz.targets.hotspot.driver import HotspotDriver
 from fuzz.targets.hotspot.java_machine import REF, TEXT, Functions, Sampled
+from fuzz.targets.hotspot.makers import MAKERS
 from fuzz.targets.hotspot.sample_counter import LoggedSample
 from fuzz.targets.hotspot.share_class import CODE, RUN, share_class
 
 KEEPING = "aload 0; iload 7; aload 6; aastore"
+DEOPTIMIZE = ("deoptimizeAll", "()V")
 UNSAFE = "jdk/internal/misc/Unsafe"
 CALLS = {"GetMethodID": (33, REF, REF, TEXT, TEXT), "CallVoidMethodA": (63, None, REF, REF, REF)}
 
@@ -57,6 +61,38 @@ class Dying(HotspotDriver):
             put = calls.GetMethodID(env, unsafe, b"putLong", b"(JJ)V")
             calls.CallVoidMethodA(env, itself, put, (c_int64 * 2)(0, 0))
         super().carry_out(action)
+
+
+class Uncompiled(HotspotDriver):
+    """One of the methods that allocate is not compiled."""
+
+    def flags_for(self, chosen: Mapping[str, int]) -> tuple[str, ...]:
+        excluded = f"-XX:CompileCommand=exclude,{MAKERS}.array"
+        return *super().flags_for(chosen), excluded
+
+
+class Deoptimizing(HotspotDriver):
+    """A full collection drops all machine code."""
+
+    def begin(self, chosen: Mapping[str, int]) -> Contract:
+        contract = super().begin(chosen)
+        names, (name, kind) = self.machine.names, map(str.encode, DEOPTIMIZE)
+        self._deoptimize = self.machine.jni.GetStaticMethodID(
+            self.machine.env, names.white_box, name, kind
+        )
+        return contract
+
+    def carry_out(self, action: Action) -> None:
+        super().carry_out(action)
+        if isinstance(action, CollectFull):
+            box = self.machine.names.white_box
+            self.machine.jni.CallStaticVoidMethodA(self.machine.env, box, self._deoptimize, None)
+
+
+def with_deoptimization(*arguments: Any, natives: tuple[tuple[str, str], ...] = ()) -> bytes:
+    """A class file, whose natives have one more of the machine's tests."""
+    more: dict[str, Any] = {"natives": (*natives, DEOPTIMIZE)} if natives else {}
+    return class_file(*arguments, **more)
 
 
 class Mislabelling(HotspotDriver):
@@ -146,6 +182,8 @@ MISTAKES = {
     "damaging": Damaging,
     "dying": Dying,
     "mislabelling": Mislabelling,
+    "uncompiled": Uncompiled,
+    "deoptimizing": Deoptimizing,
     "mislabelling-concurrent": MislabellingConcurrent,
     "swapping": SwappingThreads,
     "losing": Losing,
@@ -156,5 +194,6 @@ MISTAKES = {
 
 if __name__ == "__main__":
     kind = MISTAKES[sys.argv[1]]
+    vars(java_machine)["class_file"] = with_deoptimization
     sys.argv[1] = "hotspot-concurrent" if issubclass(kind, ConcurrentDriver) else "hotspot"
     kind.main()

@@ -30,7 +30,8 @@ from fuzz.targets.hotspot import machines
 from fuzz.targets.hotspot.contract import contract, contract_as_documented
 from fuzz.targets.hotspot.hotspot_state import HEAPS, Samplers, ShenandoahHeap
 from fuzz.targets.hotspot.java_machine import JavaMachine, JavaThread
-from fuzz.targets.hotspot.machines import EPSILON, G1, SERIAL, SHENANDOAH
+from fuzz.targets.hotspot.machines import EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH, TIER
+from fuzz.targets.hotspot.makers import TIERS, Makers, MakingThread, Tier
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs
 from fuzz.targets.process.driver import CarryOut, Driver
 from fuzz.targets.process.serve import serve
@@ -44,6 +45,8 @@ BIRTHS = 2
 COLLECTIONS_MAX = 100
 """If eden is not empty after this many, another thread allocates."""
 G1_PINS_REGIONS_SINCE = 22
+CALLS_OUTSIDE_SINCE = 20
+"""Before it, bytecode allocates in eden without a call if there are no buffers (JDK-8290706)."""
 
 
 class HotspotDriver(Driver):
@@ -91,7 +94,7 @@ class HotspotDriver(Driver):
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
         if not self._promises_places:
-            return machines.SETTINGS_AS_DOCUMENTED
+            return (*machines.SETTINGS_AS_DOCUMENTED, TIER)
         return machines.settings_of(self._library, self._structs)
 
     @cached_property
@@ -102,6 +105,9 @@ class HotspotDriver(Driver):
         if isinstance(self._heap, ShenandoahHeap):
             machine.send_collections_to(self._heap.counter.callback)
         self._samplers = Samplers(self._structs, self._library)
+        if self._tier:
+            makers = Makers(machine, self._structs, self._tier.level)
+            machine.new_thread = partial(MakingThread, makers)
         self.attached[0] = self.main_thread = machine.attach()
         return machine
 
@@ -150,7 +156,7 @@ class HotspotDriver(Driver):
         self.machine.called_back = self._called_back if self._callback_length else None
         if self._promises_places:
             self._begin_samplers(chosen["sampler_seed"], repeat(chosen["first_bytes"]))
-            buffers = self._buffers(chosen["buffer_bytes"], layout)
+            buffers = self._buffers(chosen, layout)
             stated = contract(self.actions, chosen, self._heap.nursery_bytes, layout, buffers)
             if self._collector == EPSILON:
                 stated = stated.without(("collect_full", "begin_thread", "end_thread"))
@@ -178,11 +184,13 @@ class HotspotDriver(Driver):
             settings=self.settings,
             pins_max=pins,
             survivor_bytes=self._heap.survivor_bytes,
+            tier_setting=TIER.name if TIER in self.settings else None,
         )
 
     def flags_for(self, chosen: Mapping[str, int]) -> tuple[str, ...]:
         """The machine's flags. Of two that contradict each other, the second one holds."""
-        return *machines.flags_for(chosen), *self.FLAGS
+        tier = _tier_of(chosen)
+        return *machines.flags_for(chosen), *self.FLAGS, *(tier.flags if tier else ())
 
     def _settle(self, chosen: Mapping[str, int]) -> None:
         """Set the machine's flags. Raises BadInputError if it was created with others."""
@@ -191,6 +199,7 @@ class HotspotDriver(Driver):
             raise BadInputError("this process has a machine with other flags")
         self._flags, self._collector = (flags, machines.COLLECTORS[chosen[machines.COLLECTOR]])
         self._is_serial = self._collector == SERIAL
+        self._tier = _tier_of(chosen)
 
     def _clear(self) -> None:
         """Undo what a trace has done, and start all threads. This costs a full collection."""
@@ -255,13 +264,19 @@ class HotspotDriver(Driver):
         self._sampled_at = self._heap.address_of(reference)
         self.machine.names.new_string(env, self._callback_length)
 
-    def _buffers(self, buffer_bytes: int, layout: Layout) -> Buffers:
+    def _buffers(self, chosen: Mapping[str, int], layout: Layout) -> Buffers:
         """The way to count. Without buffers their minimum is more than any object needs."""
+        buffer_bytes = chosen["buffer_bytes"]
+        is_inline_in_eden = (
+            not buffer_bytes
+            and self._collector in (SERIAL, PARALLEL)
+            and self.machine.feature_release < CALLS_OUTSIDE_SINCE
+        )
         desired_bytes = self._samplers.buffer_bytes(self.attached[0].address)
         return Buffers(
             desired_bytes=desired_bytes,
             least_bytes=0 if buffer_bytes else 2 * machines.OBJECT_BYTES_MAX,
-            reserve_bytes=self._heap.reserve_bytes,
+            reserve_bytes=self._heap.reserve_bytes(chosen["header_bytes"]),
             waste_bytes=desired_bytes // WORD_BYTES // machines.WASTE_SHARE * WORD_BYTES,
             waste_increment_bytes=machines.WASTE_INCREMENT_WORDS * WORD_BYTES,
             birth_bytes=self._birth_bytes,
@@ -272,6 +287,9 @@ class HotspotDriver(Driver):
             generators="shared",
             births="reseeds",
             resting_period_bytes=RESTING_PERIOD_BYTES,
+            inline_kinds=self._tier.inline_kinds if self._tier else (),
+            inline_spare_bytes=self._tier.inline_spare_bytes if self._tier else 0,
+            inline_outside="unseen" if is_inline_in_eden else "looked at",
         )
 
     @property
@@ -460,6 +478,11 @@ class HotspotDriver(Driver):
         with open(os.dup(1), "w", encoding="utf-8") as own:  # noqa: PTH123 - no path
             os.dup2(2, 1)
             super().main(lambda target, lines, _: answer(target, lines, own))
+
+
+def _tier_of(chosen: Mapping[str, int]) -> Tier | None:
+    """The tier of makers; None if JNI allocates."""
+    return TIERS.get(chosen.get(TIER.name, 0))
 
 
 def _row(thread: JavaThread, reference: int, discover: Callable[[int], int]) -> list[int]:

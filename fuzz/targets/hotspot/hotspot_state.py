@@ -13,6 +13,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from fuzz.problems import BadInputError
+from fuzz.protocol.contract import rounded_up
 from fuzz.targets.hotspot.machines import EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH, ZGC
 from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs, referred, set_word, word
@@ -149,11 +150,10 @@ class JavaHeap:
     def collections(self) -> int:
         return self._collections.value
 
-    @property
-    def reserve_bytes(self) -> int:
-        """The bytes that a buffer keeps free behind its end."""
+    def reserve_bytes(self, header_bytes: int) -> int:
+        """The bytes that a buffer keeps free behind its end: at least an object without fields."""
         words = c_uint32.from_address(self._reserve).value
-        return WORD_BYTES * max(2, words)
+        return max(rounded_up(header_bytes, WORD_BYTES), WORD_BYTES * words)
 
     def buffer_start(self, thread: int) -> int:
         """The address of a thread's buffer; 0 if it has none."""

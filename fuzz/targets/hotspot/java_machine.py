@@ -217,7 +217,7 @@ class JavaNames:
 
     def use(self, node_longs: int, string_item_bytes: int) -> None:
         """Choose how many further fields nodes have, and the size of strings' items."""
-        self.node_to_make = self._nodes[node_longs]
+        self.node_longs, self.node_to_make = node_longs, self._nodes[node_longs]
         self.string_item_bytes = string_item_bytes
         self.string, self.new_string, self.get_region, self.set_region = self._strings[
             string_item_bytes
@@ -243,7 +243,8 @@ class JavaMachine:
         assert env.value is not None
         self._java = java.value
         self._invocation = Functions(INVOCATION, self._java)
-        self.jni = Functions(JNI, env.value)
+        self.env, self.jni = env.value, Functions(JNI, env.value)
+        self.new_thread: Callable[[JavaMachine, int], JavaThread] = JavaThread
         self._tools = self._interface("GetEnv", JVMTI_VERSION)
         self._jvmti = Functions(JVMTI, self._tools)
         self.samples: list[SampleEvent] = []
@@ -323,7 +324,7 @@ class JavaMachine:
         """Make the calling thread one of the machine's."""
         newcomer = Newcomer(JNI_VERSION, b"mutator", None)
         env = self._interface("AttachCurrentThreadAsDaemon", ctypes.addressof(newcomer))
-        return JavaThread(self, env)
+        return self.new_thread(self, env)
 
     @cached_property
     def version(self) -> str:

@@ -117,7 +117,8 @@ class JfrDriver(HotspotDriver):
         )
         desired_bytes = self._samplers.buffer_bytes(self.attached[0].address)
         buffers = jfr_contract.buffers_for(
-            chosen, desired_bytes, self._heap.reserve_bytes, self._birth_bytes
+            *(chosen, desired_bytes),
+            *(self._heap.reserve_bytes(chosen.get("header_bytes", 12)), self._birth_bytes),
         )
         self._kinds = jfr_contract.kinds_for(chosen)
         self._reports_buffers = buffers.sizes == "reported" and not self.is_as_documented

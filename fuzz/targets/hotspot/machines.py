@@ -95,6 +95,8 @@ SETTINGS_OF_KINDS = (
 """The number of further longs in a node; whether strings are arrays of bytes or of longs."""
 CALLBACK = Setting("callback_length", 0, Range(0, 64), choices=(0, 0, 0, 1, 64))
 """The length of the string that the callback of each sample allocates; 0 for none."""
+TIER = process_setting("tier", 0, 0, 0, 1, 2, 3)
+"""What allocates: 0 JNI, 1 the interpreter, 2 the compiler C1, 3 the compiler C2."""
 _COLLECTOR = process_setting(COLLECTOR, *range(COLLECTORS.index(G1) + 1))
 SETTINGS = (
     Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
@@ -130,6 +132,7 @@ def settings_of(library: str, structs: Structs) -> tuple[Setting, ...]:
         *SETTINGS,
         PINS,
         CALLBACK,
+        TIER,
     )
 
 
