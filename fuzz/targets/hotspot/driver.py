@@ -94,7 +94,7 @@ class HotspotDriver(Driver):
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
         if not self._promises_places:
-            return (*machines.SETTINGS_AS_DOCUMENTED, TIER)
+            return machines.SETTINGS_AS_DOCUMENTED
         return machines.settings_of(self._library, self._structs)
 
     @cached_property
