@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
+from hotspot_sessions import AHEAD, ALLOCATED, AS_USUAL, MISTAKEN, buffers_of
 from night import fresh, part_of, rest_at_night
 from target_helpers import Changed, changed, first_failure, java_folder
 
 from fuzz.protocol import actions as do
-from fuzz.protocol.counting import Buffers
 from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.run import Run, run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot.find import LIBRARY
 
 pytestmark = pytest.mark.slow
-MISTAKEN = Path(__file__).parents[2] / "helpers" / "mistaken_hotspot.py"
 JNI, INTERPRETER, C1, C2 = range(4)
-AHEAD, ALLOCATED = "17", "25"
-"""The virtual machines under test, named after what they charge."""
-AS_USUAL = {
-    "collector": 0,
-    "buffer_bytes": 2048,
-    "heap_scale": 1,
-    "pointer_bytes": 4,
-    "header_bytes": 12,
-}
 
 
 @cache
@@ -151,6 +140,4 @@ def test_a_mistake_in_the_contract_of_a_tier_is_found(mistake: str) -> None:
 
 
 def test_only_bytecode_is_inline(target: FullTarget) -> None:
-    counting = target.start({}).sampling.counting
-    assert isinstance(counting, Buffers)
-    assert counting.inline_kinds == ()
+    assert buffers_of(target.start({})).inline_kinds == ()
