@@ -104,7 +104,7 @@ def test_a_session_predicts_every_sample_and_every_place(
 
 ACTIONS = 10_000
 LEAST = {
-    "samples": 500,
+    "samples": 400,  # Inline code of 17 takes none if there are no buffers.
     "new buffer": 250,
     "outside": 100,
     "collections": 50,
