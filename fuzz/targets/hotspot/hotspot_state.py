@@ -13,7 +13,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from fuzz.problems import BadInputError
-from fuzz.protocol.contract import rounded_up
+from fuzz.protocol.layout import rounded_up
 from fuzz.targets.hotspot.machines import EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH, ZGC
 from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.structs import WORD_BYTES, Structs, referred, set_word, word
