@@ -168,6 +168,12 @@ def test_a_weak_reference_ends_with_its_object(collector: int, target: FullTarge
     assert run.step(do.ReadWeakref(0)).alive is False
 
 
+def test_bytecode_allocates_each_kind_of_object(target: FullTarget) -> None:
+    """In the tier of C1; the other tiers have tests of their own."""
+    kinds = do.AllocateNode(1), do.AllocateString(8), do.AllocateArray(2), do.AllocateWeakref(0)
+    assert run_actions(target, {"tier": 2}, [*kinds, do.CheckHeap()]) is None
+
+
 @pytest.mark.parametrize(
     ("settings", "action", "size_bytes"),
     [
