@@ -115,6 +115,7 @@ def test_a_session_finds_the_array_copy(
 
 
 @pytest.mark.slow
+@pytest.mark.night
 def test_a_copy_without_a_barrier_is_found(options: TargetOptions, tmp_path: Path) -> None:
     source = tmp_path / "source"
     ignore = shutil.ignore_patterns("test", "_cache", "*.pyc")

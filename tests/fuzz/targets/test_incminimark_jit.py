@@ -18,6 +18,7 @@ from night import fresh
 from target_helpers import ROOT, Changed, first_failure, options_for
 from waiting import PATIENCE_SECONDS
 
+from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import Action, AllocateWeakref
 from fuzz.protocol.observation import Observation
@@ -29,6 +30,7 @@ from fuzz.targets.incminimark import COMPILED
 from fuzz.targets.incminimark.find import find_python
 from fuzz.targets.incminimark.translation import HERE, TOOLS
 from fuzz.targets.process.program import ProcessTarget
+from fuzz.targets.process.user_programs import output_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.night]
 
@@ -54,7 +56,9 @@ def options() -> TargetOptions:
         pytest.skip("python2.7 -m pip install --target DIR rpython==0.2.1; GCFUZZ_RPYTHON=DIR")
     if not all(map(shutil.which, TOOLS)):
         pytest.skip("apt install gcc make")
-    if subprocess.run(ASK_FOR_FFI, capture_output=True, check=False).returncode:
+    try:
+        output_of(ASK_FOR_FFI)
+    except BadInputError:
         pytest.skip("apt install libffi-dev")
     return options_for("incminimark-jit")
 

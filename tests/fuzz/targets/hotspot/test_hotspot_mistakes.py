@@ -138,7 +138,10 @@ def test_the_library_has_the_table_of_logarithms(java: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mistake", FINE_MISTAKES)
+@pytest.mark.parametrize(
+    "mistake",
+    [pytest.param(name, marks=[pytest.mark.night] * (name == "charges")) for name in FINE_MISTAKES],
+)
 def test_a_session_with_the_default_settings_finds_a_mistake(
     mistake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
