@@ -5,7 +5,7 @@ It finds every oracle that is written in this folder, so that no list has to nam
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -97,14 +97,17 @@ class Bench:
 
     def _followed(
         self, action: Action, observation: Observation
-    ) -> Iterator[tuple[Action, Observation]]:
-        """Follow the action as it was carried out, with its answer.
-
-        If each member of a group counts, follow one after another, each with its own answer.
-        """
+    ) -> Iterable[tuple[Action, Observation]]:
+        """Follow the action as it was carried out, with its answer."""
         if not self._counts_members or not isinstance(action, AllocateGroup) or observation.error:
-            yield self._follow(action, observation), observation
-            return
+            # A generator for each action would make a session slower.
+            return ((self._follow(action, observation), observation),)
+        return self._followed_members(action, observation)
+
+    def _followed_members(
+        self, action: AllocateGroup, observation: Observation
+    ) -> Iterator[tuple[Action, Observation]]:
+        """If each member of a group counts: follow one after another, each with its own answer."""
         members, answers = action.members, observation.members or ()
         if len(answers) != len(members):
             why = "one for each member of the group"

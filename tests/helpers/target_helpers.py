@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,6 +46,15 @@ def options_for(name: str) -> TargetOptions:
         if variable in os.environ
     }
     return TargetOptions(timeout_seconds=60.0, paths=paths)
+
+
+def pypy_options(name: str, *tools: str) -> TargetOptions:
+    """The options of one of PyPy's targets; the test is skipped without RPython or a tool."""
+    if "GCFUZZ_RPYTHON" not in os.environ:
+        pytest.skip("python2.7 -m pip install --target DIR rpython==0.2.1; GCFUZZ_RPYTHON=DIR")
+    if not all(map(shutil.which, tools)):
+        pytest.skip(f"apt install {' '.join(tools)}")
+    return options_for(name)
 
 
 def installed(name: str, *, fresh_process: bool = False) -> FullTarget:

@@ -245,6 +245,7 @@ MISTAKES: list[Mistake] = [
     ),
     # Settings.
     (PLAIN, {"settings": (CARDS,) * 2}, "settings has two of one name"),
+    (PLAIN, {"tier_setting": "tier"}, "tier_setting is 'tier', which is not a setting"),
     (
         PLAIN,
         {"settings": (attrs.evolve(CARDS, range=Range(9, 8)),)},

@@ -8,13 +8,12 @@ fork are in tests/fork.)
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 from command_line import Gcfuzz
 from scripts import shell_script
-from target_helpers import BAD_INPUT, ROOT, options_for
+from target_helpers import BAD_INPUT, ROOT, pypy_options
 from waiting import completed
 
 from fuzz.problems import BadInputError
@@ -47,9 +46,7 @@ STOCK_FAILURES = (
 
 @pytest.fixture(scope="module")
 def stock_options() -> TargetOptions:
-    if "GCFUZZ_RPYTHON" not in os.environ:
-        pytest.skip("python2.7 -m pip install --target DIR rpython==0.2.1; GCFUZZ_RPYTHON=DIR")
-    return options_for("incminimark")
+    return pypy_options("incminimark")
 
 
 @pytest.fixture(scope="module")

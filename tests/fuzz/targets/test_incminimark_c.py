@@ -7,7 +7,6 @@ incminimark need, and gcc and make.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ import pytest
 from command_line import Gcfuzz
 from night import fresh, part_of
 from scripts import shell_script
-from target_helpers import MISMATCH, ROOT, Changed, first_failure, options_for
+from target_helpers import MISMATCH, ROOT, Changed, first_failure, pypy_options
 from waiting import completed
 
 from fuzz.problems import BadInputError
@@ -66,11 +65,7 @@ ARENA_BYTES = {"translated": 496, "untranslated": 512}
 
 @pytest.fixture(scope="module")
 def options() -> TargetOptions:
-    if "GCFUZZ_RPYTHON" not in os.environ:
-        pytest.skip("python2.7 -m pip install --target DIR rpython==0.2.1; GCFUZZ_RPYTHON=DIR")
-    if not all(map(shutil.which, TOOLS)):
-        pytest.skip("apt install gcc make")
-    return options_for("incminimark-c")
+    return pypy_options("incminimark-c", *TOOLS)
 
 
 def stock(options: TargetOptions, *without: str, name: str = "incminimark-c") -> FullTarget:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from night import fresh
-from target_helpers import ROOT, Changed, first_failure, options_for
+from target_helpers import ROOT, Changed, first_failure, pypy_options
 from waiting import PATIENCE_SECONDS
 
 from fuzz.problems import BadInputError
@@ -52,15 +51,12 @@ REWRITTEN_LOOP = ROOT / "tests" / "helpers" / "rewritten_loop.py"
 
 @pytest.fixture(scope="module")
 def options() -> TargetOptions:
-    if "GCFUZZ_RPYTHON" not in os.environ:
-        pytest.skip("python2.7 -m pip install --target DIR rpython==0.2.1; GCFUZZ_RPYTHON=DIR")
-    if not all(map(shutil.which, TOOLS)):
-        pytest.skip("apt install gcc make")
+    options = pypy_options("incminimark-jit", *TOOLS)
     try:
         output_of(ASK_FOR_FFI)
     except BadInputError:
         pytest.skip("apt install libffi-dev")
-    return options_for("incminimark-jit")
+    return options
 
 
 Settings = Mapping[str, int]
