@@ -124,8 +124,8 @@ typedef struct {
     uint64_t samples, minors;
     size_t reported; /* entries of the last report */
     bool is_placed, is_outside, has_value, has_alive, is_alive, has_identity, has_graph,
-        has_contents;
-    uint64_t size_bytes, identity;
+        has_contents, has_memory, has_state;
+    uint64_t size_bytes, identity, used_bytes, arena_bytes, state;
     int64_t at, value;
     char error[PROBLEM_BYTES];
 } observation;
@@ -186,6 +186,19 @@ void gcfuzz_placed(uint64_t size_bytes, bool outside, int64_t at)
     seen.size_bytes = size_bytes;
     seen.is_outside = outside;
     seen.at = at;
+}
+
+void gcfuzz_memory(uint64_t used_bytes, uint64_t arena_bytes)
+{
+    seen.has_memory = true;
+    seen.used_bytes = used_bytes;
+    seen.arena_bytes = arena_bytes;
+}
+
+void gcfuzz_state(uint64_t state)
+{
+    seen.has_state = true;
+    seen.state = state;
 }
 
 /* Whether the contract promises that field. The kit answers for contents by itself. */
@@ -554,10 +567,16 @@ static void do_read_number(const line *arguments)
 static void do_read_weakref(const line *arguments)
 {
     void *weakref = object_in(arguments, ROOT);
-    if (need_kind(weakref, &contract.weakref, "not a weak reference")) {
-        seen.is_alive = adapter->read_weakref(weakref);
-        seen.has_alive = true;
-    }
+    if (!need_kind(weakref, &contract.weakref, "not a weak reference"))
+        return;
+    bool is_kept = arguments->values[KEEP];
+    if (!need(!is_kept || adapter->follow_weakref, "nothing is kept"))
+        return;
+    void *found = adapter->follow_weakref ? adapter->follow_weakref(weakref) : NULL;
+    seen.is_alive = adapter->follow_weakref ? found != NULL : adapter->read_weakref(weakref);
+    seen.has_alive = true;
+    if (is_kept)
+        add_root(found ? found : weakref);
 }
 
 static void do_read_ephemeron(const line *arguments)
@@ -727,7 +746,7 @@ DO_WITHOUT_ARGUMENTS(fork)
     X(free, true, BIT(ROOT)) \
     X(read, adapter->read, BIT(ROOT) | BIT(FIELD)) \
     X(read_number, true, BIT(ROOT)) \
-    X(read_weakref, adapter->read_weakref, BIT(ROOT)) \
+    X(read_weakref, adapter->read_weakref || adapter->follow_weakref, BIT(ROOT) | BIT(KEEP)) \
     X(read_ephemeron, adapter->read_ephemeron, BIT(ROOT)) \
     X(write, adapter->write, BIT(ROOT) | BIT(FIELD) | BIT(VALUE)) \
     X(write_number, adapter->write_number, BIT(ROOT) | BIT(NUMBER)) \
@@ -1061,12 +1080,57 @@ static void append_finalizers(text *to)
 {
     const gcfuzz_finalizers *promised = &contract.finalizers;
     append(to, ", \"finalizers\": {\"within\": %llu", (unsigned long long)promised->within);
+    append_choice(to, "called", promised->called);
     append_choice(to, "registrations", promised->registrations);
+    append_choice(to, "unregistering", promised->unregistering);
     append_choice(to, "order", promised->order);
     append_choice(to, "cycles", promised->cycles);
     append_choice(to, "weak", promised->weak);
+    append_choice(to, "weak_in_dead", promised->weak_in_dead);
+    append_choice(to, "again", promised->again);
+    append_choice(to, "taken_back", promised->taken_back);
     append_choice(to, "objects", promised->objects);
     append_choice(to, "ephemerons", promised->ephemerons);
+    append(to, "}");
+}
+
+static void append_promises(text *to)
+{
+    const struct {
+        const char *name;
+        bool is_made;
+    } promises[] = {
+        {"collections", contract.promises_collections},
+        {"memory", contract.promises_memory},
+        {"progress", contract.promises_progress},
+        {"pressure", contract.promises_pressure},
+    };
+    append(to, ", \"promises\": [");
+    for (size_t i = 0; i < sizeof promises / sizeof *promises; i++)
+        if (promises[i].is_made)
+            append(to, "%s\"%s\"", to->bytes[to->count - 1] == '[' ? "" : ", ", promises[i].name);
+    append(to, "]");
+}
+
+static void append_old_space(text *to)
+{
+    const gcfuzz_old_space *space = &contract.old_space;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } figures[] = {
+        {"card_items", space->card_items},
+        {"arena_object_bytes_max", space->arena_object_bytes_max},
+        {"arena_bytes", space->arena_bytes},
+        {"arena_pages", space->arena_pages ? space->arena_pages : 1},
+        {"page_room_bytes", space->page_room_bytes},
+        {"threshold_bytes", space->threshold_bytes},
+        {"threshold_percent", space->threshold_percent},
+    };
+    append(to, ", \"old_space\": ");
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        append(to, "%s\"%s\": %llu", i ? ", " : "{", figures[i].name,
+               (unsigned long long)figures[i].value);
     append(to, "}");
 }
 
@@ -1126,8 +1190,17 @@ static void append_contract(text *to)
     }
     append(to, "], \"prebuilt\": [");
     append_prebuilt(to);
-    append(to, "], \"promises\": [%s", contract.promises_collections ? "\"collections\"" : "");
-    append(to, "], \"fresh_process\": %s, \"pins_max\": %llu}}\n",
+    append(to, "]");
+    append_promises(to);
+    append_old_space(to);
+    if (contract.limits_survivors)
+        append(to, ", \"survivor_bytes\": %llu", (unsigned long long)contract.survivor_bytes);
+    if (contract.dead_within || contract.lingers_forever)
+        append(to, ", \"dead_within\": %llu",
+               contract.lingers_forever ? 0 : (unsigned long long)contract.dead_within);
+    append_choice(to, "weak_reads", adapter->follow_weakref ? "kept" : NULL);
+    append_choice(to, "steps", contract.steps);
+    append(to, ", \"fresh_process\": %s, \"pins_max\": %llu}}\n",
            contract.fresh_process ? "true" : "false", (unsigned long long)contract.pins_max);
 }
 
@@ -1154,8 +1227,21 @@ static bool check_settings(line *header)
     return true;
 }
 
+/* The counts of a program that --coverage instruments: gcfuzz may end it at any time. */
+__attribute__((weak)) void __gcov_dump(void);
+__attribute__((weak)) void __gcov_reset(void);
+
+static void write_coverage(void)
+{
+    if (__gcov_dump != NULL && __gcov_reset != NULL) {
+        __gcov_dump(); /* adds to the counts in the files */
+        __gcov_reset();
+    }
+}
+
 static void start(line *header)
 {
+    write_coverage();
     is_started = false;
     if (header->version != VERSION)
         complain(header, "version %lld is unknown", (long long)header->version);
@@ -1228,6 +1314,11 @@ static void append_answers(text *to)
         append(to, seen.is_alive ? "true" : "false");
     if (begin_field(to, seen.has_identity, "identity"))
         append(to, "%llu", (unsigned long long)seen.identity);
+    if (begin_field(to, seen.has_memory, "memory"))
+        append(to, "[%llu, %llu]", (unsigned long long)seen.used_bytes,
+               (unsigned long long)seen.arena_bytes);
+    if (begin_field(to, seen.has_state, "state"))
+        append(to, "%llu", (unsigned long long)seen.state);
 }
 
 static void append_error(text *to, const char *error)
@@ -1272,6 +1363,12 @@ static bool check_keys(line *action, unsigned keys, bool is_set_callback)
     return check_slots(action, keys);
 }
 
+static void look_after(void)
+{
+    if (adapter->after)
+        adapter->after();
+}
+
 static void perform(line *action)
 {
     size_t number = 0;
@@ -1284,8 +1381,11 @@ static void perform(line *action)
     else if (check_keys(action, KEYS_EXPECTED[number], CODE[number] == do_set_callback)) {
         observe_nothing();
         CODE[number](action);
-        if (seen.minors && observes("graph") && !seen.has_graph && !seen.error[0])
+        look_after();
+        if (seen.minors && observes("graph") && !seen.has_graph && !seen.error[0]) {
             walk();
+            look_after();
+        }
     }
 }
 

@@ -40,13 +40,24 @@ typedef struct {
 /* What is promised about finalizers and ephemerons, if there are any. */
 typedef struct {
     uint64_t within; /* after this many full collections they are pending; 0: no call is promised */
+    const char *called;                 /* "in_collection", "later" */
     const char *registrations;          /* "any", "one_at_a_time", "one" */
+    const char *unregistering;          /* "present", "all" */
     const char *order;                  /* "none", "reverse_registration", "referrer_first" */
     const char *cycles;                 /* "any", "first_registered", "never" */
     const char *weak;                   /* "cleared_before", "cleared_after" */
+    const char *weak_in_dead;           /* "cleared", "kept" */
+    const char *again;                  /* "new_place", "old_place" */
+    const char *taken_back;             /* "dropped", "kept_once" */
     const char *objects;                /* "kept", "dead" */
     const char *ephemerons;             /* "pairs", "attached" */
 } gcfuzz_finalizers;
+
+/* What objects cost outside the nursery, for the promises about it. docs/protocol.md explains these. */
+typedef struct {
+    uint64_t card_items, arena_object_bytes_max, arena_bytes, arena_pages, page_room_bytes;
+    uint64_t threshold_bytes, threshold_percent;
+} gcfuzz_old_space;
 
 typedef struct {
     uint64_t nursery_bytes;
@@ -57,6 +68,16 @@ typedef struct {
     gcfuzz_finalizers finalizers;
     const char *const *observes; /* names of fields, NULL after the last; others are not printed */
     bool promises_collections; /* when they come depends on the actions alone */
+    bool promises_memory;      /* see gcfuzz_memory */
+    bool promises_progress, promises_pressure; /* see gcfuzz_state */
+    gcfuzz_old_space old_space;
+    /* Whether dead objects may stay until the next full collection: once more bytes than these have
+     * survived since the last one. If not, each dead young object dies in the next collection. */
+    bool limits_survivors;
+    uint64_t survivor_bytes;
+    uint64_t dead_within;  /* so many full collections end what is unreachable; 0 stands for 1 */
+    bool lingers_forever;  /* or it may never be dead */
+    const char *steps;     /* "minor", "open" */
     const char *version;       /* of the collector, in reports: "mine 1.2"; or NULL */
     bool fresh_process;        /* a header does not undo all: each trace gets a process */
     uint64_t pins_max;
@@ -96,6 +117,11 @@ typedef struct {
     /* Describe an object, or call gcfuzz_failed if it is none (any more). Required. */
     void (*describe)(const void *object, gcfuzz_description *description);
 
+    /* After every action, and again after a walk that a collection causes. Here a collector that
+     * does not report its collections looks for them (gcfuzz_collected), and an adapter drops what
+     * `read` has found. */
+    void (*after)(void);
+
     /* After every action, if the contract observes pointers. */
     void (*pointers)(gcfuzz_pointers *pointers);
 
@@ -112,6 +138,7 @@ typedef struct {
     void (*write)(void *object, uint64_t field, void *value);
     void (*write_number)(void *node, int64_t number);
     bool (*read_weakref)(void *weakref); /* whether its object is alive */
+    void *(*follow_weakref)(void *weakref); /* its object, or NULL; in place of read_weakref */
     void *(*read_ephemeron)(void *ephemeron); /* its value, or NULL if its key is dead */
     void (*copy_array)(void *source, void *dest, uint64_t source_start, uint64_t dest_start,
                        uint64_t length);
@@ -164,6 +191,12 @@ void gcfuzz_collected(void); /* a minor collection takes place */
 /* The same collection says what became of the samples: once, then for each of them. */
 void gcfuzz_report_begins(uint64_t memory_used_bytes, uint64_t arena_bytes, uint64_t major_state);
 void gcfuzz_reported(uint32_t type_index, bool outside, bool survived);
+
+/* After a full collection: the bytes in the old space, and the bytes of all arenas. */
+void gcfuzz_memory(uint64_t used_bytes, uint64_t arena_bytes);
+
+/* The state of the major collection, after every action. */
+void gcfuzz_state(uint64_t state);
 
 /* The bytes counted for the object just allocated, and where it lies in the nursery, if there. */
 void gcfuzz_placed(uint64_t size_bytes, bool outside, int64_t at);

@@ -6,6 +6,7 @@
 
 enum { NODE = 1, STRING = 2 };
 
+/* YOURS: the header of your objects, or a table beside them. */
 typedef struct {
     uint32_t kind;
     int64_t number; /* of a node, or the length of a string */
@@ -13,6 +14,7 @@ typedef struct {
 
 static uint64_t period_bytes, counted_bytes;
 
+/* YOURS: your sampler. It calls gcfuzz_sampled() for each sample. */
 static void count(uint64_t size_bytes) /* as the paper's listing 3 */
 {
     counted_bytes += size_bytes;
@@ -22,6 +24,7 @@ static void count(uint64_t size_bytes) /* as the paper's listing 3 */
     }
 }
 
+/* YOURS: how your sampler is switched. */
 static void enable_sampling(uint64_t period)
 {
     period_bytes = period;
@@ -34,6 +37,7 @@ static void disable_sampling(bool report)
     period_bytes = 0;
 }
 
+/* YOURS: in place of calloc, call your collector. */
 static void *allocate(uint32_t kind, int64_t number, uint64_t size_bytes)
 {
     object *obj = calloc(1, size_bytes);
@@ -65,6 +69,8 @@ static void describe(const void *described, gcfuzz_description *description)
     description->number = obj->number;
 }
 
+/* YOURS: what the answers have, and what an object costs. `gcfuzz help protocol` explains each
+ * name, `gcfuzz help sampling-rules` the keys of .sampling. */
 static const char *const OBSERVES[] = {"samples", "size", "outside", "value", NULL};
 
 static void start(const int64_t *values, gcfuzz_contract *contract)
@@ -84,6 +90,7 @@ static void start(const int64_t *values, gcfuzz_contract *contract)
     };
 }
 
+/* YOURS: an action without a callback is never asked for. */
 static const gcfuzz_adapter ADAPTER = {
     .start = start,
     .describe = describe,

@@ -45,6 +45,7 @@ class _Slots:
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
         self._shadow = Shadow(contract)
+        self._has_kept = False
         self.names: list[Name] = []
 
     def allows(self, action: Action) -> bool:
@@ -54,10 +55,11 @@ class _Slots:
     def may_be_behind(self) -> bool:
         """Whether objects may be dead that are pinned, have finalizers or take memory.
 
-        No collection is followed.
+        Or that weak references led to, which were kept instead. No collection is followed.
         """
         shadow = self._shadow
-        return bool(shadow.pinned or shadow.finalizers.registered or shadow.occupancy)
+        is_behind = shadow.pinned or shadow.finalizers.registered or shadow.occupancy
+        return bool(is_behind or self._has_kept)
 
     def know(self, action: Action) -> bool:
         """Whether the object exists that the action resurrects, if it does that."""
@@ -68,6 +70,7 @@ class _Slots:
         """Follow a legal action. The slots that it appends have `appends` in their names."""
         if is_exhausted:
             action = as_exhausted(action, self._contract.exhaustion)
+        self._has_kept |= isinstance(action, kinds.ReadWeakref) and action.keep
         self._shadow.follow(action, minors=0)
         if isinstance(action, kinds.Free):
             del self.names[action.root]

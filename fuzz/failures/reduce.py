@@ -226,6 +226,8 @@ class Reducer:
         before = None
         while before != self.failure:
             before = self.failure
+            if self._contract.batch:
+                self._drop_settings()  # They may change all that a batch does.
             self._remove_actions()
             self._keep_the_end()
             self._remove_with_another_seed()
@@ -443,11 +445,14 @@ class Reducer:
 
     def _simplify_settings(self) -> None:
         """Drop settings that make no difference, and lower the others."""
+        self._drop_settings()
+        for name, value in self.failure.configuration.copy().items():
+            any(self._accept_with({(SETTING, name): lower}) for lower in _lower(value))
+
+    def _drop_settings(self) -> None:
         for name in tuple(self.failure.configuration):
             rest = {key: value for key, value in self.failure.configuration.items() if key != name}
             self._accept_if_legal(rest, self.failure.actions)
-        for name, value in self.failure.configuration.copy().items():
-            any(self._accept_with({(SETTING, name): lower}) for lower in _lower(value))
 
     def _accept_if_legal(self, configuration: dict[str, int], actions: Sequence[Action]) -> bool:
         if problem_of_configuration(configuration, self._contract.settings):

@@ -46,9 +46,10 @@ def may_be_sent_ahead(contract: Contract) -> bool:
     """Whether the legality of actions never depends on the answers of the target.
 
     An object can be pinned while it is young, and resurrected after its finalizer ran. An action
-    that is exhausted appends no slot.
+    that is exhausted appends no slot. A weak reference that is kept is one of its object, if that
+    is alive.
     """
-    if contract.exhaustion is not None:
+    if contract.exhaustion is not None or contract.weak_reads == "kept":
         return False
     pins = "pin" in contract.actions and contract.pins_max > 0
     return not pins and "run_finalizers" not in contract.actions
@@ -240,6 +241,12 @@ def _why_not_resurrected(action: actions.Resurrect, contract: Contract, shadow: 
     return f"no object is kept whose finalizer has the number {action.number}"
 
 
+def _why_not_kept(action: actions.ReadWeakref, contract: Contract, shadow: Shadow) -> Why:
+    if action.keep and contract.weak_reads != "kept":
+        return "the target does not keep what it reads by weak references"
+    return None
+
+
 def _why_no_member(place: int, member: actions.Member, kinds: Sequence[str]) -> Why:
     if member.kind not in kinds:
         return f"member {place} is {_a(member.kind)}; it must be {_a(*kinds)}"
@@ -279,6 +286,7 @@ _NOT_NOW: dict[type[Action], Callable[..., Why]] = {
     actions.AllocateGroup: _why_not_grouped,
     actions.RegisterFinalizer: _why_not_registered,
     actions.Resurrect: _why_not_resurrected,
+    actions.ReadWeakref: _why_not_kept,
 }
 
 

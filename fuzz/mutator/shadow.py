@@ -63,6 +63,11 @@ class Shadow:
         )
         self.ended_threads: set[int] = set()
         self._survivor_bytes_max = contract.survivor_bytes
+        self._dead_within = contract.dead_within
+        # How many full collections in a row have found these objects unreachable.
+        self._unreachable: dict[ShadowObject, int] = {}
+        # Whether the object of the last weak reference that was read is alive, if that is answered.
+        self._alive: bool | None = None
         # The bytes of survivors since the last full collection.
         self._survivor_bytes: float = 0
         # What was allocated last. A group is one object here, as it is for what counts bytes.
@@ -82,14 +87,19 @@ class Shadow:
         return obj
 
     def follow(
-        self, action: Action, minors: int, finalized: Sequence[int] = (), place: int = 0
+        self,
+        action: Action,
+        minors: int,
+        finalized: Sequence[int] = (),
+        place: int = 0,
+        alive: bool | None = None,
     ) -> None:
         """The target carried out `action`, after that number of minor collections.
 
         `finalized` are the finalizers that it ran. `place` is that of a member, from 1, in a group
-        that is followed member by member.
+        that is followed member by member. `alive` is the answer to `read_weakref`, if there is one.
         """
-        self.place = place
+        self.place, self._alive = place, alive
         self._followed += place <= 1
         if minors:
             if isinstance(action, actions.RunAtOnce):
@@ -105,7 +115,7 @@ class Shadow:
             self._graph = None
         if isinstance(action, actions.RunFinalizers):
             self.finalizers.run(finalized, action.keep)
-        elif minors and self.finalizers.waiting:
+        elif minors and self.finalizers.may_clear:
             self.finalizers.collected(self.reachable(), self.living())
         if self.occupancy is not None:
             self.occupancy.follow(action, minors, self.roots[-1] if self.roots else None)
@@ -245,6 +255,13 @@ class Shadow:
         if found is not None:
             self.roots.append(found)
 
+    def _on_read_weakref(self, action: actions.ReadWeakref) -> None:
+        weakref = self.roots[action.root]
+        target = weakref.target
+        if action.keep and target is not None:
+            is_alive = target.age is not DEAD if self._alive is None else self._alive
+            self.roots.append(self.finalizers.original(target) if is_alive else weakref)
+
     def _on_write(self, action: actions.Write) -> None:
         obj = self.roots[action.root]
         obj.refs[action.field] = None if action.value is None else self.roots[action.value]
@@ -280,16 +297,37 @@ class Shadow:
         """What nothing keeps is dead. Only weak references and ephemerons can show that."""
         self.ended_threads.discard(action.thread)  # BeginThread collects too.
         self._survivor_bytes = 0
-        if self.weak_targets or self.pinned or self.finalizers.ephemerons:
-            living = self.living()
-            self.finalizers.clear_ephemerons(living)
-            self.pinned = [obj for obj in self.pinned if obj in living]
-            if self._is_soft and not isinstance(action, Exhausted):
-                return
-            for target in self.weak_targets:
-                if target not in living:
-                    target.age = DEAD
-            self.weak_targets = [obj for obj in self.weak_targets if obj.age is not DEAD]
+        finalizers = self.finalizers
+        if not (self.weak_targets or self.pinned or finalizers.ephemerons or finalizers.keeps_once):
+            return
+        living = self.living()
+        self.pinned = [obj for obj in self.pinned if obj in living]
+        watched = [*self.weak_targets, *filter(None, (e.target for e in finalizers.ephemerons))]
+        perhaps = self._perhaps_living(living, watched)
+        finalizers.found_dead(perhaps)
+        finalizers.clear_ephemerons(self.with_kept_once(perhaps))
+        if self._is_soft and not isinstance(action, Exhausted):
+            return
+        for target in self.weak_targets:
+            if target not in perhaps:
+                target.age = DEAD
+        self.weak_targets = [obj for obj in self.weak_targets if obj.age is not DEAD]
+
+    def _perhaps_living(
+        self, living: set[ShadowObject], watched: Iterable[ShadowObject]
+    ) -> set[ShadowObject]:
+        """The living objects after a full collection, and the watched ones that may stay longer."""
+        if self._dead_within == 1:
+            return living
+        dead = {obj for obj in watched if obj not in living}
+        self._unreachable = {obj: self._unreachable.get(obj, 0) + 1 for obj in dead}
+        within = self._dead_within or math.inf
+        return living | {obj for obj, times in self._unreachable.items() if times < within}
+
+    def with_kept_once(self, living: set[ShadowObject]) -> set[ShadowObject]:
+        """These, and what lives until the next full collection since a finalizer was taken back."""
+        kept = self.finalizers.kept_once
+        return self._closure([*living, *kept]) if kept else living
 
     # These do not change what a walk through the heap finds.
     _UNSEEN = frozenset({_do_nothing, _switch_sampling, _collect_full})
@@ -314,7 +352,9 @@ class Shadow:
             for obj in self._written:
                 self._age(obj.refs)
             self._age(self.finalizers.values(), surely=False)
-            fate = OLD if self._is_soft or self._survivors_may_overflow() else DEAD
+            self._age(self.finalizers.keeps_once, surely=False)
+            is_open = self._is_soft or self._dead_within != 1
+            fate = OLD if is_open or self._survivors_may_overflow() else DEAD
             for obj in self.young:
                 if obj.age is YOUNG:
                     obj.age = OLD if obj.survived else fate

@@ -46,17 +46,23 @@ RERUN_ORACLES: dict[str, RerunOracle] = {
 class Bench:
     """The state of one heap: `shadow` is the mutator's, everything else the oracles'.
 
-    An excluded field is judged as if the contract did not observe it.
+    An excluded field is judged as if the contract did not observe it. `kinds` are the oracles that
+    judge; the one of sampling is always among them.
     """
 
-    def __init__(self, contract: Contract, excluded: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        contract: Contract,
+        excluded: Collection[str] = (),
+        kinds: Iterable[type[Oracle]] = ORACLES,
+    ) -> None:
         contract = judged_contract(contract, excluded)
         self._excluded = excluded
         self._exhaustion, self._counts_members = contract.exhaustion, contract.counts_members
         self.nursery_bytes = contract.nursery_bytes
         self.shadow = Shadow(contract)
         self.oracles = {
-            kind: kind(contract, self.shadow) for kind in ORACLES if kind.can_judge(contract)
+            kind: kind(contract, self.shadow) for kind in kinds if kind.can_judge(contract)
         }
         self._checks = [oracle.check for oracle in self.oracles.values()]
         self._sampling = cast(SamplingOracle, self.oracles[SamplingOracle])
@@ -119,7 +125,8 @@ class Bench:
         """Follow the action as it was carried out, which is returned. `place` is in its group."""
         if observation.exhausted:
             action = as_exhausted(action, self._exhaustion)
-        self.shadow.follow(action, observation.minors, observation.finalized, place)
+        answered = observation.finalized, place, observation.alive
+        self.shadow.follow(action, observation.minors, *answered)
         return action
 
     def predict(self, action: Action, minors: int) -> int:

@@ -37,6 +37,8 @@ class Finalizer:
 
     number: int
     obj: ShadowObject
+    place: int | None = 0
+    """In the order of registration; None if it is unknown."""
     may_be_pending: bool = False
     """Whether a collection has seen its object unreachable since the queue was emptied."""
     full_collections: int = 0
@@ -53,9 +55,13 @@ class Finalizer:
         """A full collection sees it so, and nothing delays it."""
         self.full_collections += 1
 
-    def leave_queue(self) -> None:
-        """The queue was emptied, and it was not there."""
-        self.may_be_pending = False
+    def come_back(self) -> None:
+        """A collection sees its object reachable again, by a weak reference or another object."""
+        self.full_collections = 0
+
+    def leave_queue(self, *, may_enter: bool) -> None:
+        """The queue was emptied, and it was not there. It `may_enter` without a new collection."""
+        self.may_be_pending &= may_enter
         self.full_collections = 0
 
 
@@ -74,6 +80,12 @@ class FinalizationOracle(Oracle):
         self._waiting: dict[int, Finalizer] = {}
         self._taken_back: dict[int, Finalizer] = {}
         self._ever_taken_back: set[int] = set()
+        self._is_called_later = self._promised.called == "later"
+        self._keeps_places = self._promised.again == "old_place"
+        # The places of objects whose finalizer was taken back, None where a collection may have
+        # found the object dead, so that it has lost its place.
+        self._old_places: dict[ShadowObject, int | None] = {}
+        self._registrations = 0
         self._destructors: dict[int, Finalizer] = {}
         # Of each of these groups one must be pending.
         self._due: list[list[Finalizer]] = []
@@ -89,29 +101,28 @@ class FinalizationOracle(Oracle):
     def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         # What the action does to finalizers comes after a collection in it.
         if observation.minors:
-            is_full = action.collects == "full"
-            if self._waiting:
-                self._note_collection(is_full=is_full)
-            if self._destructors:
-                self._note_destructors(is_full=is_full)
-            # `collect_minor` takes no step of a major collection, if collections are promised.
-            if is_full or action.collects != "minor" or not self._promises_collections:
-                self._is_idle = is_full
+            self._note_collections(action)
         if isinstance(action, actions.RunFinalizers):
             self._check_run(self._check_destructors(observation.finalized))
         elif observation.finalized:
             raise self.mismatch("finalized", [], observation.finalized, "the action runs none")
         elif isinstance(action, actions.RegisterFinalizer):
-            obj = self._shadow.roots[action.root]
-            self._waiting[action.number] = Finalizer(action.number, obj)
+            self._register(action.number, self._shadow.roots[action.root])
         elif isinstance(action, actions.UnregisterFinalizer):
             self._take_back(self._shadow.roots[action.root])
         elif isinstance(action, actions.AllocateNode) and action.destructor is not None:
             obj = self._shadow.roots[-1]
             self._destructors[action.destructor] = Finalizer(action.destructor, obj)
 
+    def _register(self, number: int, obj: ShadowObject) -> None:
+        self._registrations += 1
+        place = self._old_places.pop(obj, self._registrations)
+        self._waiting[number] = Finalizer(number, obj, place)
+
     def _take_back(self, obj: ShadowObject) -> None:
         taken = {number: entry for number, entry in self._waiting.items() if entry.obj is obj}
+        if self._keeps_places:
+            self._old_places.update((obj, entry.place) for entry in taken.values())
         self._waiting = {n: entry for n, entry in self._waiting.items() if n not in taken}
         self._taken_back |= taken
         self._ever_taken_back |= taken.keys()
@@ -119,9 +130,26 @@ class FinalizationOracle(Oracle):
 
     # At a collection.
 
+    def _note_collections(self, action: Action) -> None:
+        is_full = action.collects == "full"
+        if self._old_places:
+            self._note_places(is_full=is_full)
+        if self._waiting:
+            self._note_collection(is_full=is_full)
+        if self._destructors:
+            self._note_destructors(is_full=is_full)
+        # `collect_minor` takes no step of a major collection, if collections are promised.
+        if is_full or action.collects != "minor" or not self._promises_collections:
+            self._is_idle = is_full
+
     def _note_collection(self, *, is_full: bool) -> None:
         reachable = self._shadow.reachable()
-        dead = [entry for entry in self._waiting.values() if entry.obj not in reachable]
+        dead = []
+        for entry in self._waiting.values():
+            if entry.obj not in reachable:
+                dead.append(entry)
+            elif entry.full_collections < self._promised.within:
+                entry.come_back()
         led_to = {entry: _led_to(entry.obj) for entry in dead}
         delayed = {
             one for one in dead if any(_outside_leads_to(one, other, led_to) for other in dead)
@@ -135,6 +163,14 @@ class FinalizationOracle(Oracle):
             self._together.append([entry for entry in dead if not entry.may_be_pending])
         for entry in dead:
             entry.find_dead(is_delayed=entry in delayed)
+
+    def _note_places(self, *, is_full: bool) -> None:
+        """An object that dies without a finalizer loses its place."""
+        reachable = self._shadow.reachable()
+        for obj in [obj for obj in self._old_places if obj not in reachable]:
+            self._old_places[obj] = None
+            if is_full:
+                del self._old_places[obj]
 
     def _groups(
         self, dead: Collection[Finalizer], led_to: dict[Finalizer, set[ShadowObject]]
@@ -255,8 +291,10 @@ class FinalizationOracle(Oracle):
 
     def _check_reverse(self, run: list[Finalizer]) -> None:
         for together in self._together:
-            got = [entry.number for entry in run if entry in together]
-            expected = [entry.number for entry in reversed(together) if entry in run]
+            placed = [entry for entry in together if entry.place is not None]
+            placed.sort(key=lambda entry: entry.place or 0)
+            got = [entry.number for entry in run if entry in placed]
+            expected = [entry.number for entry in reversed(placed) if entry in run]
             if got != expected:
                 why = "the last registered first, of those that died together"
                 raise self.mismatch("finalized", expected, got, why)
@@ -269,7 +307,7 @@ class FinalizationOracle(Oracle):
         if self._promised.within:
             self._taken_back = {}
             for entry in self._waiting.values():
-                entry.leave_queue()
+                entry.leave_queue(may_enter=self._is_called_later)
 
 
 def _outside_leads_to(

@@ -1,7 +1,8 @@
 """The heap oracle: the target's heap is the mutator's heap.
 
 - A read returns what was written. An identity is constant, and no other living object has it.
-- A strongly reachable object is alive. After a full collection, any other object is dead.
+- A strongly reachable object is alive. After a full collection, or `dead_within` of them, any other
+  object is dead.
 - A young object survives a minor collection if and only if the roots or an old object lead to it.
 - A weak reference dies when its object does, or, if it is soft, when memory is exhausted. After
   more than `survivor_bytes` have survived, it may live until the next full collection. An object is
@@ -10,7 +11,7 @@
 - An ephemeron has its value while its key is alive. After a full collection with a dead key it has
   none.
 - If the contract promises collections, they happen only in actions that may collect, and
-  `collect_step` has one.
+  `collect_step` has one, unless the contract's `steps` are open.
 - No contract promises errors, so each error is a mismatch. Only some actions may be exhausted.
 """
 
@@ -46,9 +47,11 @@ class HeapOracle(Oracle):
     def __init__(self, contract: Contract, shadow: Shadow) -> None:
         super().__init__(contract, shadow)
         self._observes_graph = "graph" in contract.observes
+        self._observes_minors = "minors" in contract.observes
         self._observes_order = "order" in contract.observes
         self._observes = contract.observes
         self._promises_collections = "collections" in contract.promises
+        self._steps_are_open = contract.steps == "open"
         self._identities: dict[ShadowObject, int] = {}
         self._owners: dict[int, ShadowObject] = {}
 
@@ -57,14 +60,18 @@ class HeapOracle(Oracle):
             raise self.mismatch("error", None, observation.error, WHILE_PERFORMING)
         if observation.exhausted and not isinstance(action, Exhausted):
             raise self.mismatch("exhausted", False, True, "the contract does not allow it here")
-        if observation.minors or action.collects != "never":
+        if observation.minors or (action.collects != "never" and self._observes_minors):
             self._check_minors(action, observation.minors)
         if self._observes_order:
             self._check_order(observation)
         check_answer = self._ANSWERS.get(type(action))
         if check_answer is not None and action.answer in self._observes:
             check_answer(self, action, observation)
-        if self._observes_graph and (observation.minors or isinstance(action, actions.CheckHeap)):
+        if self._observes_graph and (
+            observation.minors
+            or (observation.graph is not None and not self._observes_minors)
+            or isinstance(action, actions.CheckHeap)
+        ):
             self._check_graph(observation)
 
     def _check_minors(self, action: Action, minors: int) -> None:
@@ -76,8 +83,9 @@ class HeapOracle(Oracle):
         if action.allocates:
             return
         part = collects(action)
-        expected = int(part != "never" and (part != "step" or self._promises_collections))
-        if part in OPEN or not self._promises_collections:
+        is_open = not self._promises_collections or (part == "step" and self._steps_are_open)
+        expected = int(part != "never" and not (part == "step" and is_open))
+        if part in OPEN or is_open:
             if minors < expected:
                 raise self.mismatch("minors", 1, minors, "at least one is part of the action")
         elif minors != expected:

@@ -10,7 +10,8 @@ upper bound of the threshold. When another major collection has started, it know
 next full one. Figures in reports have the same bounds.
 
 A pinned object whose identity was taken has a reserved place in the old space. The place may
-outlive the object, so even after a full collection there are two bounds.
+outlive the object, so even after a full collection there are two bounds. So there are if an object
+whose finalizer was taken back may be kept once.
 """
 
 from __future__ import annotations
@@ -154,12 +155,13 @@ class MemoryOracle(Oracle):
         alive = {obj for obj in living - self._prebuilt if obj.age is OLD}
         reserved = {obj for obj in self._reserved if obj.pinned} - alive
         self._reserved = reserved & living
+        kept_once = self._shadow.with_kept_once(living) - living
         self._born_old &= alive
         surely_there = self._sizes_in_arenas(alive - self._born_old)
-        perhaps_there = self._sizes_in_arenas(reserved | self._born_old)
+        perhaps_there = self._sizes_in_arenas(reserved | kept_once | self._born_old)
         self._arenas.sweep(surely_there + perhaps_there)
         used_bytes = self._bytes_of(alive)
-        used_bytes_max = used_bytes + self._bytes_of(reserved)
+        used_bytes_max = used_bytes + self._bytes_of(reserved | kept_once)
         if "memory" in self._promises:
             memory = observation.memory
             if memory is None or len(memory) != len(FIGURES):
@@ -167,14 +169,14 @@ class MemoryOracle(Oracle):
             got_bytes, arena_bytes = memory
             why = None
             if not used_bytes <= got_bytes <= used_bytes_max:
-                sizes = map(self._sizes_of, (alive, self._placed - alive))
+                sizes = map(self._sizes_of, (alive, (self._placed | kept_once) - alive))
                 why = describe_used(got_bytes, (used_bytes, used_bytes_max), *sizes)
             self._check_figure("memory_used_bytes", got_bytes, used_bytes, used_bytes_max, why)
             each_bytes = self._space.arena_bytes
             least_bytes = self._arenas.least(surely_there) * each_bytes
             most_bytes = self._arenas.arenas * each_bytes
             self._check_figure("arena_bytes", arena_bytes, least_bytes, most_bytes)
-        self._placed = alive | reserved
+        self._placed = alive | reserved | kept_once
         self._begin(used_bytes, used_bytes_max)
 
     # Between two of them.

@@ -399,10 +399,11 @@ class SamplingOracle(Oracle):
         self, action: Action, block: ShadowObject, size_bytes: int, observation: Observation
     ) -> int:
         """Count a block for which `size_bytes` are requested."""
-        if size_bytes < self._layout.shared_bytes:
+        placed_bytes = self._layout.placed_bytes(size_bytes)
+        if placed_bytes < self._layout.shared_bytes:
             if not size_bytes:
                 return 0
-            beside = self._shared[action.thread].place(block, size_bytes)
+            beside = self._shared[action.thread].place(block, placed_bytes)
             if beside is not block:
                 self._beside = beside
                 return 0

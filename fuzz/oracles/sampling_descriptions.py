@@ -50,6 +50,8 @@ def _where(rule: SamplingRule, its: Sum) -> str:
     """The sampled bytes of the allocation, from 0, if they are known."""
     if isinstance(its.hits, Alike) and its.until_bytes is not None:
         first = its.until_bytes - (rule.crosses == "at")
+        if first < 0:
+            return ""  # It was due before.
         step = "byte" if its.period_bytes == 1 else f"{its.period_bytes} bytes"
         return f", at byte {first}" + (f" and every {step} after it" if len(its.hits) > 1 else "")
     if is_open(its.hits) or len(its.hits) > OFFSETS_MAX:

@@ -272,9 +272,13 @@ class ReadNumber(Action, answer="value"):
 
 @attrs.frozen
 class ReadWeakref(Action, answer="alive"):
-    """Read whether the object of a weak reference is alive."""
+    """Read whether the object of a weak reference is alive.
+
+    With `keep`, append the object to the roots; if it is dead, the weak reference once more.
+    """
 
     root: Annotated[int, SlotOf(("weakref",))]
+    keep: bool = False
 
 
 @attrs.frozen

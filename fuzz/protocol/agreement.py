@@ -25,7 +25,7 @@ RULE_FIELDS = tuple(
     field.name for field in attrs.fields(SamplingRule) if field.name not in NOT_OF_SAMPLES
 )
 """The keys of a sampling rule that decide when an allocation is sampled."""
-BLOCK_FIELDS = ("size_classes", "page_bytes", "shared_bytes")
+BLOCK_FIELDS = ("size_classes", "page_bytes", "shared_bytes", "shared_rounded")
 """The keys of a layout that decide how much room a block has."""
 
 

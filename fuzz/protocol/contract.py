@@ -131,6 +131,13 @@ class Setting:
 
 
 BYTES = Bytes()
+ONE_BY_ONE: Mapping[str, object] = {
+    **ONE_SAMPLE,
+    "counting": BYTES,
+    "weights": "none",
+    "estimates": "none",
+}
+"""What a rule needs whose samples may be overdue: no other key states what such a sample is."""
 
 
 @attrs.frozen
@@ -149,8 +156,9 @@ class SamplingRule:
     `requested_plus_one` is TCMalloc's."""
     crosses: Literal["beyond", "at"] = "beyond"
     """A sample is due when the bytes since the last one are `beyond` the distance, or `at` it."""
-    surplus: Literal["carried", "dropped"] = "carried"
-    """The bytes beyond the distance are `carried` to the next one, or `dropped`."""
+    surplus: Literal["carried", "dropped", "due"] = "carried"
+    """The bytes beyond the distance are `carried` to the next one, or `dropped`. `due`: they are
+    carried, and a distance that ends in them is due at the next allocation."""
     samples_per_allocation: Literal["all", "one"] = "all"
     """An allocation that spans several distances is sampled for `all` of them, or for `one`."""
     realloc: Literal["always", "when_moved", "unless_alike"] = "always"
@@ -186,7 +194,8 @@ class SamplingRule:
     """Setting the period `keeps` the samples of the profile, or `drops` them (jemalloc)."""
     enabling: Literal["draws", "keeps", "reseeds"] = "draws"
     """`draws`: enabling begins a new distance; `keeps`: the present one continues, and the first is
-    in `first_bytes`; `reseeds`: the generator restarts from the observation's `seed` (V8)."""
+    in `first_bytes`, or the first period with distances `period`; `reseeds`: the generator restarts
+    from the observation's `seed` (V8)."""
     distances: Distances = "period"
     """How far samples are apart. `random`: drawn in a way that is not stated; `unstated`: not
     promised; a system's name: see `fuzz/oracles/counting/distances`."""
@@ -307,6 +316,7 @@ class SamplingRule:
             ("own_bytes", self.own_bytes, {"weights": "sums"}),
             ("weights since", self.weights == "since", {"is_stated": True, **ONE_DRAW}),
             ("estimates", self.estimates != "none", {"is_stated": True, **ONE_SAMPLE}),
+            ("surplus due", self.surplus == "due", ONE_BY_ONE),
             ("paused placeholders", self.paused == "placeholders", {"distances": "gperftools"}),
             (f"{self.distances} with a period of 1", is_one, ONE_DRAW),
             (f"counting by {counting.by}", True, counting.needs),
@@ -316,7 +326,9 @@ class SamplingRule:
         is_first_known = (self.first_bytes and None not in self.first_bytes) or (
             self.is_drawn and self.initial_period_bytes
         )
-        is_kept = is_first_known or counting.local_buffers_end_distances
+        # With `period` the first enabling begins the first distance.
+        is_first_open = self.distances == "period" or counting.local_buffers_end_distances
+        is_kept = is_first_known or is_first_open
         if self.enabling == "keeps" and not is_kept:
             yield "enabling keeps needs first_bytes, a number for each thread"
         if self.estimates in ("weight", "whole_weight") and self.weights == "none":
@@ -326,8 +338,13 @@ class SamplingRule:
         """Which keys and properties do not have the values that `what` needs."""
         for key, value in values.items():
             if getattr(self, key) != value:
-                found = self.distances if key.startswith("is_") else getattr(self, key)
-                yield f"{what} needs {MEANINGS.get((key, value), f'{key} {value}')}, not {found}"
+                found = self.distances if key.startswith("is_") else _name_of(getattr(self, key))
+                meaning = MEANINGS.get((key, value), f"{key} {_name_of(value)}")
+                yield f"{what} needs {meaning}, not {found}"
+
+
+def _name_of(value: object) -> object:
+    return value.by if isinstance(value, Way) else value
 
 
 def _listed(numbers: Collection[int]) -> str:
@@ -418,6 +435,14 @@ class Contract:
     """How many bytes stay young when they survive, from one full collection to the next. Beyond
     that, a new weak reference may be old at once, and keep its object alive until the next full
     collection. None: no weak reference does so."""
+    dead_within: Count = 1
+    """After this many full collections an unreachable object is dead. 0: it may stay forever, as
+    with a collector that takes words on a stack for references."""
+    weak_reads: Literal["answered", "kept"] = "answered"
+    """`kept`: `read_weakref` may keep what it finds as a root."""
+    steps: Literal["minor", "open"] = "minor"
+    """Whether `collect_step` begins with one minor collection, if collections are promised, or has
+    any number of them."""
     at_once: AtOnce | None = None
     """None: nothing is promised about threads that run at once."""
     finalizers: Finalizers | None = None
@@ -428,7 +453,7 @@ class Contract:
     """None: each allocation is one object."""
     tier_setting: str | None = None
     """The setting that says which tier of a runtime executes allocations, such as an interpreter or
-    a compiler. Its least value is the simplest tier. None: there is one tier."""
+    a compiler. Others are compared with its least value. None: there is one tier."""
     contents: Literal["bytes", "checksums"] | None = None
     """How `check_contents` answers for a string or a block: the mutator compares its bytes, or
     reports a checksum of them. None: the mutator writes no bytes into it."""

@@ -158,6 +158,9 @@ def _needs(contract: Contract) -> Iterator[str]:
         "enable_sampling" in listed or not rule.initial_period_bytes
     ):
         yield "estimates dumped needs initial_period_bytes, and no enable_sampling in actions"
+    if contract.weak_reads == "kept" and "alive" not in contract.observes:
+        # The answer says which object is a root from then on.
+        yield "weak_reads kept needs alive in observes"
     needed = {
         ("weights in observes", "weights in sampling"): rule.weights != "none",
         ("read_profile in actions", "estimates in sampling"): rule.estimates != "none",
@@ -171,6 +174,8 @@ def _needs(contract: Contract) -> Iterator[str]:
         ("register_finalizer in actions", "finalizers"): contract.finalizers,
         ("allocate_ephemeron in actions", "finalizers"): contract.finalizers,
         ("register_finalizer in actions", "run_finalizers"): "run_finalizers" in contract.actions,
+        ("memory in promises", "dead_within 1"): contract.dead_within == 1,
+        ("reports in observes", "dead_within 1"): contract.dead_within == 1,
     }
     for (what, need), is_there in needed.items():
         if what.split()[0] in listed and not is_there:
@@ -189,7 +194,10 @@ def _fields(contract: Contract) -> Iterator[str]:
     rule, counting, listed = contract.sampling, contract.sampling.counting, _listed_in(contract)
     is_random = contract.samples and rule.distances == "random"
     promised = [name for name in contract.promises if name in OF_PROMISES]
-    traits = contract.samples, "report" in rule.disabling, "size" in contract.observes
+    traits = (
+        *(contract.samples, "report" in rule.disabling, "size" in contract.observes),
+        contract.batch and (not contract.samples or rule.distances == "unstated"),
+    )
     needed = {
         **{name: _needed_by(name, *traits) for name in listed},
         **{f"{promise} in promises": (OF_PROMISES[promise],) for promise in promised},
@@ -207,6 +215,7 @@ def _fields(contract: Contract) -> Iterator[str]:
         "more than one thread": (contract.threads > 1, ["limit"]),
         "run_at_once": ("run_at_once" in listed, ["end_thread", "reports", "collections"]),
         "at_once": (contract.at_once, ["set_period"]),
+        "surplus due": (rule.surplus == "due", ["offsets", "samples_by_member"]),
         "shared_bytes": (contract.layout.shared_bytes, ["realloc"]),
         f"counting by {counting.by}": (True, sorted(counting.excludes)),
         # Between two parts, neither a collection is predicted, nor which part is sampled.
@@ -227,12 +236,18 @@ def _listed_in(contract: Contract) -> list[str]:
 
 
 @cache
-def _needed_by(name: str, samples: bool, can_report: bool, shows_size: bool) -> tuple[str, ...]:
-    """The fields that an oracle needs to judge an action or a field."""
+def _needed_by(
+    name: str, samples: bool, can_report: bool, shows_size: bool, may_hide: bool
+) -> tuple[str, ...]:
+    """The fields that an oracle needs to judge an action or a field.
+
+    A batch may hide when it collects, if no prediction needs it: to show the heap then may change
+    what it does.
+    """
     action = ACTIONS.get(name)
     fields = action.needs if action else NEEDS.get(name, ())
     needed = [field for field in fields if field not in OF_SAMPLING or samples]
-    collects = action and action.collects != "never"
+    collects = action and action.collects != "never" and not may_hide
     if action and collects and (can_report or "report" not in attrs.fields_dict(action)):
         needed.append("minors")
     if name == "limit" and shows_size:

@@ -26,6 +26,9 @@ class Finalizers:
     within: Count = 1
     """After this many full collections, the finalizer of an unreachable object is in the queue. The
     order may delay it. 0: no call is promised."""
+    called: Literal["in_collection", "later"] = "in_collection"
+    """Whether the collection that finds an object dead calls its finalizer, or a later step does
+    (Lua). A full collection has no later step."""
     registrations: Literal["any", "one_at_a_time", "one"] = "any"
     """How many finalizers an object may have. `one_at_a_time`: again after the first was called."""
     unregistering: Literal["present", "all"] = "present"
@@ -41,6 +44,15 @@ class Finalizers:
     weak: Literal["cleared_before", "cleared_after"] = "cleared_after"
     """Whether the weak references to an object are cleared when its finalizer is called, or when it
     is dead."""
+    weak_in_dead: Literal["cleared", "kept"] = "cleared"
+    """Whether that holds for each weak reference, or not for those that are unreachable themselves
+    when the object dies. These lead to it until it is dead, or are cleared (Lua)."""
+    again: Literal["new_place", "old_place"] = "new_place"
+    """The place in `reverse_registration` of an object that gets another finalizer after its own
+    was taken back, if it was reachable all the time: a new one, or the one it had (Lua)."""
+    taken_back: Literal["dropped", "kept_once"] = "dropped"
+    """Whether an object whose finalizer was taken back dies like any other. Or it is kept once, as
+    if one were called: until the full collection after the first that could free it (Lua)."""
     objects: Literal["kept", "dead"] = "kept"
     """Whether an object is kept until its finalizer has run, or is dead when that is called. Then
     it cannot be resurrected."""
@@ -55,5 +67,11 @@ class Finalizers:
         for name in ("allocate_node", "run_finalizers") if self.destructors else ():
             if name not in contract.actions:
                 yield f"destructors in finalizers need {name} in actions"
+        if self.weak_in_dead == "kept" and self.weak != "cleared_before":
+            yield "weak_in_dead kept in finalizers needs weak cleared_before"
+        if self.again == "old_place" and self.order != "reverse_registration":
+            yield "again old_place in finalizers needs order reverse_registration"
+        if self.taken_back == "kept_once" and self.objects == "dead":
+            yield "taken_back kept_once in finalizers needs objects kept"
         if "resurrect" in contract.actions and self.objects == "dead":
             yield "resurrect in actions needs objects that are kept"

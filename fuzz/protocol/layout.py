@@ -73,6 +73,9 @@ class Layout:
     """A block that is larger than all classes gets whole pages."""
     shared_bytes: Count = 0
     """Smaller blocks share one block of this size, of which only the first counts (Go)."""
+    shared_rounded: bool = False
+    """Whether a small block takes its size class of a shared block, and not only what was requested
+    (append of Go)."""
     nonmovable: Literal["outside", "ignored"] = "outside"
     """An object that must not move lies `outside` the nursery, or `ignored`: like any other."""
 
@@ -87,6 +90,12 @@ class Layout:
         requested_bytes += block.fixed_bytes if block else 0
         class_bytes = self.class_bytes(max(requested_bytes, self.shared_bytes))
         return class_bytes or rounded_up(requested_bytes, self.page_bytes)
+
+    def placed_bytes(self, requested_bytes: int) -> int:
+        """How much of a shared block a small one takes."""
+        if self.shared_rounded and requested_bytes:
+            return self.class_bytes(requested_bytes) or requested_bytes
+        return requested_bytes
 
     def cost(self, kind: str, length: int, nonmovable: bool) -> tuple[int, bool]:
         """The bytes that the sampler counts for an object, and whether it lies outside."""
@@ -115,6 +124,8 @@ class Layout:
         """What is wrong with it, each in a sentence."""
         legal = Limits(0, max(self.size_classes, default=0))
         yield from legal.problems("layout.shared_bytes", self.shared_bytes)
+        if self.shared_rounded and not self.shared_bytes:
+            yield "layout.shared_rounded needs shared_bytes"
         for kind, sizes in self.kinds.items():
             legal = Limits(0, self.object_bytes_max)
             yield from legal.problems(f"fixed_bytes of a {kind}", sizes.fixed_bytes)

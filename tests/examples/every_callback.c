@@ -29,8 +29,11 @@ static object *made(uint32_t kind, int64_t number, uint64_t reference_count)
     return obj;
 }
 
+static const gcfuzz_setting SETTINGS[] = {{"size", 1, 1, 9, 1, NULL}, {"most", 1, 1, 9, 1, "size"}};
 static const char *const OBSERVES[] = {"size", "outside", "value", "alive", "identity", "graph",
-                                       "minors", "order", "reports", "finalized", NULL};
+                                       "minors", "order", "reports", "finalized", "samples", "at",
+                                       "free", "limit", "top", "sample_point", "state", "memory",
+                                       NULL};
 static object *immortal[2];
 
 static void start(const int64_t *values, gcfuzz_contract *contract)
@@ -48,10 +51,25 @@ static void start(const int64_t *values, gcfuzz_contract *contract)
         .word_bytes = 8,
         .large_object_bytes = 1,
         .object_bytes_max = 128,
-        .sampling = {.minimum_bytes = 8, .maximum_bytes = 64, .reports_when_disabled = true},
-        .finalizers = {.within = 2, .order = "reverse_registration", .ephemerons = "attached"},
+        .sampling = {.minimum_bytes = 8, .maximum_bytes = 64, .crosses = "beyond",
+                     .surplus = "carried", .samples_per_allocation = "all", .distances = "period",
+                     .pinning = "allowed", .reports_when_disabled = true},
+        .finalizers = {.within = 2, .called = "in_collection", .registrations = "any", .unregistering = "all",
+                       .order = "reverse_registration", .cycles = "any", .weak = "cleared_after",
+                       .weak_in_dead = "cleared", .again = "new_place", .taken_back = "dropped",
+                       .objects = "kept", .ephemerons = "attached"},
         .observes = OBSERVES,
         .promises_collections = true,
+        .promises_memory = true,
+        .promises_progress = true,
+        .promises_pressure = true,
+        .old_space = {.threshold_bytes = 4096},
+        .limits_survivors = true,
+        .survivor_bytes = 32,
+        .dead_within = 1,
+        .steps = "minor",
+        .version = "all 1.0",
+        .ignores_nonmovable = true,
         .fresh_process = true,
         .pins_max = 1,
         .prebuilt_nodes = 1,
@@ -84,10 +102,14 @@ static void *allocate_array(uint64_t length, bool nonmovable)
     return made(ARRAY, (int64_t)length, length);
 }
 
+/* Only the newest weak reference leads to its object. */
+static object *weak, *weak_target;
+
 static void *allocate_weakref(void *const *target)
 {
     SAY("allocate_weakref of %" PRId64 "\n", ((object *)*target)->number);
-    return made(WEAKREF, 0, 0);
+    weak_target = *target;
+    return weak = made(WEAKREF, 0, 0);
 }
 
 static void *allocate_ephemeron(void *const *key, void *const *value)
@@ -119,11 +141,7 @@ static void write_reference(void *obj, uint64_t field, void *value)
 
 static void write_number(void *node, int64_t number) { ((object *)node)->number = number; }
 
-static bool read_weakref(void *weakref)
-{
-    (void)weakref;
-    return true;
-}
+static void *follow_weakref(void *weakref) { return weakref == weak ? weak_target : NULL; }
 
 static void *read_ephemeron(void *pair) { return ((object *)pair)->references[0]; }
 
@@ -191,6 +209,14 @@ static void collect_full(void)
         gcfuzz_reported(STRING, true, false);
         gcfuzz_reported(NODE, false, true);
     }
+    gcfuzz_memory(5, 6);
+}
+
+static void after(void) { gcfuzz_state(2); }
+
+static void pointers(gcfuzz_pointers *found)
+{
+    *found = (gcfuzz_pointers){.free = 1, .limit = 2, .top = 3};
 }
 
 static void enable_sampling(uint64_t period) { SAY("enable_sampling %" PRIu64 "\n", period); }
@@ -201,7 +227,11 @@ static void fork_here(void) { SAY("fork\n"); }
 static unsigned char *contents(void *string) { return (void *)((object *)string)->references; }
 
 static const gcfuzz_adapter ADAPTER = {
+    .settings = SETTINGS,
+    .setting_count = 2,
     .start = start,
+    .after = after,
+    .pointers = pointers,
     .describe = describe,
     .allocate_node = allocate_node,
     .allocate_string = allocate_string,
@@ -213,7 +243,7 @@ static const gcfuzz_adapter ADAPTER = {
     .read = read_reference,
     .write = write_reference,
     .write_number = write_number,
-    .read_weakref = read_weakref,
+    .follow_weakref = follow_weakref,
     .read_ephemeron = read_ephemeron,
     .copy_array = copy_array,
     .fill_array = fill_array,

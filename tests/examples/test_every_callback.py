@@ -11,10 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from waiting import PATIENCE_SECONDS, completed
 
 from fuzz.protocol.actions import ACTIONS
+from fuzz.protocol.contract import Contract, OldSpace, Prebuilt, Range, SamplingRule, Setting
+from fuzz.protocol.finalizers import Finalizers
+from fuzz.protocol.layout import KindLayout, Layout
+from fuzz.protocol.observation import FIELDS
 from fuzz.protocol.written import contents_of
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
@@ -45,7 +50,7 @@ def program(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def talk(program: Path) -> Talk:
+def talk_fully(program: Path) -> Talk:
     """The answers to lines after a header, and the calls of the callbacks."""
 
     def run(*lines: str) -> tuple[list[dict[str, Any]], list[str]]:
@@ -57,6 +62,18 @@ def talk(program: Path) -> Talk:
     return run
 
 
+@pytest.fixture
+def talk(talk_fully: Talk) -> Talk:
+    """The same without what is in each answer."""
+
+    def run(*lines: str) -> tuple[list[dict[str, Any]], list[str]]:
+        (contract, *answers), calls = talk_fully(*lines)
+        return [contract, *({k: a[k] for k in a if k not in IN_EACH} for a in answers)], calls
+
+    return run
+
+
+IN_EACH = {"free", "limit", "top", "state"}
 OF_BLOCKS = {"malloc", "calloc", "realloc", "set_period", "read_profile"}
 """The kit is for collectors; these are actions for allocators whose mutator frees."""
 OF_GROUPS = {"allocate_group"}
@@ -65,18 +82,83 @@ OF_THREADS = {"begin_thread", "end_thread", "run_at_once"}
 """The kit has only one thread."""
 
 
+OF_SYSTEMS = {"buffer", "ended", "seed", "tlab", "profile", "offsets", "weights"}
+"""Fields that answer for the samplers of systems that have a target of their own."""
+FIELDS_OF_GROUPS_AND_THREADS = {"samples_by_member", "members", "shares"}
+OF_FULL_HEAPS = {"exhausted"}
+"""The kit has no key for a limit of the heap."""
+OMITTED = {
+    Contract: {"at_once", "exhaustion", "groups", "tier_setting", "boundary_bytes", "batch"}
+    # The first is the command line of a program; the harness knows it.
+    | {"started_with"},
+    Layout: {"size_classes", "page_bytes", "shared_bytes", "shared_rounded"},
+    KindLayout: {"parts"},
+    SamplingRule: {"counting", "periods", "counts", "realloc", "weights", "paused", "own_bytes"}
+    | {"setting_period", "enabling", "seeds", "initial_period_bytes", "first_bytes", "estimates"},
+    Finalizers: {"destructors"},
+    OldSpace: set[str](),
+    Setting: {"choices", "of_process"},
+    Range: set[str](),
+    Prebuilt: set[str](),
+}
+"""The keys that the kit cannot state: of allocators, of systems with a target of their own, of
+groups, threads and full heaps. An adapter that needs one speaks the protocol by itself."""
+
+
 def test_an_adapter_with_all_callbacks_carries_out_all_actions(talk: Talk) -> None:
     (answer,), _ = talk()
     assert {*answer["contract"]["actions"]} == {*ACTIONS} - OF_BLOCKS - OF_GROUPS - OF_THREADS
 
 
+def test_an_adapter_with_all_callbacks_observes_all_fields(talk: Talk) -> None:
+    (answer,), _ = talk()
+    omitted = OF_SYSTEMS | FIELDS_OF_GROUPS_AND_THREADS | OF_FULL_HEAPS | {"error"}
+    assert {*answer["contract"]["observes"]} == {*FIELDS} - omitted
+
+
+@pytest.mark.parametrize(
+    ("part", "place"),
+    [
+        (Contract, ()),
+        (Layout, ("layout",)),
+        (KindLayout, ("layout", "kinds", "node")),
+        (SamplingRule, ("sampling",)),
+        (Range, ("sampling", "period_bytes")),
+        (Finalizers, ("finalizers",)),
+        (OldSpace, ("old_space",)),
+        (Setting, ("settings", 1)),
+        (Prebuilt, ("prebuilt", 1)),
+    ],
+)
+def test_the_kit_states_all_keys_of_a_contract(
+    talk: Talk, part: type[Any], place: tuple[Any, ...]
+) -> None:
+    (answer,), _ = talk()
+    stated = answer["contract"]
+    for key in place:
+        stated = stated[key]
+    assert {*stated} == {*attrs.fields_dict(part)} - OMITTED[part]
+
+
+def test_each_answer_has_the_state_and_the_pointers(talk_fully: Talk) -> None:
+    answers, _ = talk_fully(NODE)
+    assert {key: answers[-1].get(key) for key in sorted(IN_EACH)} == {
+        "free": 1,
+        "limit": 2,
+        "state": 2,
+        "top": 3,
+    }
+
+
 def test_the_contract_has_promises_and_finalizers_and_immortal_objects(talk: Talk) -> None:
     (answer,), _ = talk()
-    assert answer["contract"]["promises"] == ["collections"]
-    assert answer["contract"]["fresh_process"] is True
-    promised = {"within": 2, "order": "reverse_registration", "ephemerons": "attached"}
-    assert answer["contract"]["finalizers"] == promised
-    assert answer["contract"]["prebuilt"] == [{"kind": "node"}, {"kind": "array", "length": 2}]
+    contract = answer["contract"]
+    assert contract["promises"] == ["collections", "memory", "progress", "pressure"]
+    assert contract["survivor_bytes"] == 32
+    assert contract["fresh_process"] is True
+    promised = contract["finalizers"]
+    assert (promised["within"], promised["ephemerons"]) == (2, "attached")
+    assert contract["prebuilt"] == [{"kind": "node"}, {"kind": "array", "length": 2}]
 
 
 @pytest.mark.parametrize(
@@ -164,6 +246,7 @@ def test_a_collection_reports_its_events_in_order_and_the_heap(talk: Talk) -> No
         "order": "MRMR",
         "reports": [report, report],
         "graph": [[1, 0], [3, 2]],
+        "memory": [5, 6],
     }
 
 
@@ -171,6 +254,15 @@ def test_identities_and_weak_references_are_answered(talk: Talk) -> None:
     weakref = ['{"do": "allocate_weakref", "root": 0}', '{"do": "read_weakref", "root": 1}']
     answers, _ = talk(NODE, *weakref, '{"do": "take_identity", "root": 0}')
     assert answers[-2:] == [{"alive": True}, {"identity": 105}]
+
+
+def test_the_object_of_a_weak_reference_becomes_a_root_if_it_is_kept(talk: Talk) -> None:
+    weakref = ['{"do": "allocate_weakref", "root": 0}'] * 2
+    reads = [f'{{"do": "read_weakref", "root": {root}, "keep": true}}' for root in (1, 2)]
+    answers, _ = talk(NODE, *weakref, *reads, '{"do": "check_heap"}')
+    assert [answer["alive"] for answer in answers[-3:-1]] == [False, True]
+    # The dead one's weak reference is a root once more, and so is the node.
+    assert answers[-1]["graph"] == [[1, 5], [2, 0], [2, 0], [1, 0], [3, 2]]
 
 
 def test_an_ephemeron_has_a_value(talk: Talk) -> None:

@@ -21,6 +21,7 @@ LIMITED: dict[str, Any] = {
     "exhaustion": Exhaustion(64),
 }
 ONE: dict[str, Any] = {"surplus": "dropped", "samples_per_allocation": "one"}
+DUE: dict[str, Any] = {"surplus": "due", "samples_per_allocation": "one"}
 WITHOUT_CALLBACKS = ("allocate_node", "allocate_string", "enable_sampling", "disable_sampling")
 CONTEXTS: dict[str, Any] = {
     **ONE,

@@ -17,8 +17,11 @@ class FixedClock(Clock[W]):
     """All distances are the period. A division counts those that end in an allocation."""
 
     def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
-        samples = 1 + (size_bytes - self.until_bytes - self._due_at) // period_bytes
         first_offset = self.until_bytes - 1 + self._due_at
+        if self._rule.surplus == "due":
+            self.until_bytes += period_bytes - size_bytes
+            return Alike(1, max(first_offset, 0), period_bytes)
+        samples = 1 + (size_bytes - self.until_bytes - self._due_at) // period_bytes
         if self._rule.surplus == "carried":
             self.until_bytes += samples * period_bytes - size_bytes
         else:
@@ -44,6 +47,19 @@ class DrawnClock(Clock[W]):
         return hits
 
 
+class DrawnOneByOneClock(Clock[W]):
+    """Draws one distance for each sampled allocation. It begins where the last one ended.
+
+    It may end before the allocation does. Then the next allocation is sampled.
+    """
+
+    def _take(self, size_bytes: int, period_bytes: int) -> Sequence[ExpectedSample]:
+        offset, left_bytes = self.until_bytes - 1 + self._due_at, self.until_bytes - size_bytes
+        self._draw(period_bytes)
+        self.until_bytes += left_bytes
+        return [ExpectedSample(max(offset, 0))]
+
+
 class DrawnOnceClock(Clock[W]):
     """Draws one distance for each sampled allocation. It begins at the allocation's end."""
 
@@ -57,6 +73,8 @@ def kind_of(rule: SamplingRule) -> type[Clock[Bytes]]:
     """The clock that counts by a rule."""
     if not rule.is_drawn:
         return FixedClock
+    if rule.surplus == "due":
+        return DrawnOneByOneClock
     return DrawnOnceClock if rule.samples_once else DrawnClock
 
 

@@ -41,6 +41,8 @@ class Clock(ABC, Generic[W]):
         # Where the last object lies, if that is predicted.
         self.place: Place | None = None
         keeps = rule.enabling == "keeps"
+        # Whether enabling keeps a distance, and none was there yet.
+        self._is_first_open = keeps and rule.distances == "period"
         if keeps and not self._take_first_distance() and rule.initial_period_bytes:
             self._draw(rule.initial_period_bytes)
 
@@ -68,7 +70,8 @@ class Clock(ABC, Generic[W]):
             self._generator.reseed(seed)
         self._generator.restart()
         self._distance_period_bytes = period_bytes
-        if not self._take_first_distance() and self._rule.enabling != "keeps":
+        begins = self._rule.enabling != "keeps" or self._is_first_open
+        if not self._take_first_distance() and begins:
             self._draw(period_bytes)
         self._distance_bytes = self.until_bytes
 
@@ -127,11 +130,14 @@ class Clock(ABC, Generic[W]):
         if self._rule.weights == "since":
             return ExpectedSample(offset, self._distance_bytes - until_bytes + size_bytes)
         if self._rule.weights == "whole_objects":
+            if not size_bytes:
+                return ExpectedSample(offset)  # Any number of such blocks has no bytes.
             objects = -1 / math.expm1(-size_bytes / self._distance_period_bytes)
             return ExpectedSample(offset, math.floor(objects + 0.5) * size_bytes)
         return ExpectedSample(offset, self._distance_period_bytes + size_bytes - offset - 1)
 
     def _draw(self, period_bytes: int) -> None:
+        self._is_first_open = False
         self._distance_period_bytes = period_bytes
         self.until_bytes = self._distance_bytes = self._generator.draw(period_bytes)
 

@@ -58,7 +58,8 @@ class ContextClock(DrawnOnceClock[Contexts]):
         if not outside:
             self._free_bytes = left_bytes if fits else self._new_free_bytes(size_bytes, observation)
             self._free_bytes -= size_bytes
-        if fits and size_bytes <= self.until_bytes:
+        is_quick = fits and request.kind not in self._counting.slow_kinds
+        if is_quick and size_bytes <= self.until_bytes:
             self.until_bytes -= size_bytes
             return NONE
         if period_bytes is None:

@@ -10,9 +10,15 @@ from typing import ClassVar, Literal
 
 import attrs
 
-from fuzz.problems import did_you_mean
 from fuzz.protocol.counting.limits import Count
-from fuzz.protocol.counting.way import DRAWN, ONE_SAMPLE, SAMPLES, StatedContract, Way
+from fuzz.protocol.counting.way import (
+    DRAWN,
+    ONE_SAMPLE,
+    SAMPLES,
+    StatedContract,
+    Way,
+    unknown_kinds,
+)
 
 SIZES = (
     *("desired_bytes", "least_bytes", "reserve_bytes", "waste_bytes", "waste_increment_bytes"),
@@ -96,10 +102,7 @@ class Buffers(ThreadBuffers):
             if size_bytes % word_bytes:
                 multiple = f"it must be a multiple of word_bytes, {word_bytes}"
                 yield f"counting.{name} is {size_bytes}; {multiple}"
-        for kind in self.inline_kinds:
-            if kind not in layout.kinds:
-                like = did_you_mean(kind, layout.kinds)
-                yield f"counting.inline_kinds lists {kind!r}, which is unknown{like}"
+        yield from unknown_kinds("inline_kinds", self.inline_kinds, contract)
         most = min(layout.large_object_bytes - 1, contract.nursery_bytes)
         if layout.nonmovable == "outside" or layout.object_bytes_max > most:
             yield (

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import attrs
 
 from fuzz.protocol.counting.limits import Positive
-from fuzz.protocol.counting.way import DRAWN, ONE_DRAW, SAMPLES, StatedContract, Way
+from fuzz.protocol.counting.way import DRAWN, ONE_DRAW, SAMPLES, StatedContract, Way, unknown_kinds
 
 
 @attrs.frozen
@@ -44,6 +44,10 @@ class Contexts(Way):
     """`apart`: a separate distance decides about an object outside the nursery; `in_turn`: that of
     the context, as if the object did not fit there (.NET 10)."""
 
+    slow_kinds: tuple[str, ...] = ()
+    """The kinds for which the mutator calls the runtime even if the object fits: the distance
+    decides, and then a new one is drawn (.NET, `MemberwiseClone` and `Array.CreateInstance`)."""
+
     @property
     def samples_before_collecting(self) -> bool:
         return self.outside == "in_turn"
@@ -64,3 +68,4 @@ class Contexts(Way):
         size_bytes, most = self.context_bytes, contract.nursery_bytes
         if size_bytes > most:
             yield f"counting.context_bytes is {size_bytes}; it must be from 1 to {most}"
+        yield from unknown_kinds("slow_kinds", self.slow_kinds, contract)

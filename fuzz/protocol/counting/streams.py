@@ -1,6 +1,6 @@
 """Counting by streams: objects in the nursery and outside it have separate distances (OCaml).
 
-(OCaml 4.13 and 5.3, memprof.c.)
+(OCaml 4.13, 4.14 and 5.3, memprof.c.)
 """
 
 from __future__ import annotations

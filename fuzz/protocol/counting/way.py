@@ -5,10 +5,12 @@ Invariant: no generic part names a way, or a key of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 import attrs
+
+from fuzz.problems import did_you_mean
 
 SAMPLES = ("samples", "samples_by_member", "profile", "offsets", "weights")
 """The fields of observations that depend on the distances."""
@@ -96,3 +98,11 @@ class Way:
     def problems(self, contract: StatedContract) -> Iterator[str]:
         """What else is wrong with a contract that counts so, each in a sentence."""
         yield from ()
+
+
+def unknown_kinds(key: str, kinds: Iterable[str], contract: StatedContract) -> Iterator[str]:
+    """For each kind that the layout does not have, a sentence."""
+    known = contract.layout.kinds
+    for kind in kinds:
+        if kind not in known:
+            yield f"counting.{key} lists {kind!r}, which is unknown{did_you_mean(kind, known)}"

@@ -226,17 +226,20 @@ FINDINGS = {path.name: traces.read(path) for path in CORPUS.glob("*/*.jsonl")}
 
 REPORT = re.compile(r"(\w+): (.*): expected (.*), got (.*) \((.*)\)")
 ERROR = re.compile(r"(\w+): the target reported an error while executing this action: (.*)")
+CRASH = re.compile(r"(\w+): the target crashed with (\w+) while executing this action: (.*)")
 
 
 def failure_of(trace: Trace) -> Failure:
     """The failure that a trace had when it was found."""
     assert trace.header.found is not None
     message, action = trace.header.found.message, NAMES[type(trace.actions[-1])]
-    if error := ERROR.fullmatch(message):
+    crash = CRASH.fullmatch(message)
+    error = f"crash {crash[2]}: {crash[3]}" if crash else ""
+    if reported := ERROR.fullmatch(message):
+        error = reported[2]
+    if error:
         why = "while executing this action"
-        return Failure(
-            "heap", "error", action, "error", "null", error[2], why, actions=trace.actions
-        )
+        return Failure("heap", "error", action, "error", "null", error, why, actions=trace.actions)
     report = REPORT.fullmatch(message)
     assert report is not None
     oracle, field, expected, got, why = report.groups()

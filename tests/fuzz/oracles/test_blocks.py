@@ -15,6 +15,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.contract_problems import problems_of
 from fuzz.protocol.counting import NetBytes
+from fuzz.protocol.layout import layout_of_blocks
 
 PERIOD = 100
 UNTIL = 50
@@ -440,6 +441,14 @@ def test_small_blocks_share_a_block(sizes: tuple[int, ...], begun: tuple[bool, .
     blocks = [ShadowObject("block", 1, size, [], 16, True) for size in sizes]
     beside = [shared.place(block, size) for block, size in zip(blocks, sizes, strict=True)]
     assert tuple(place is block for place, block in zip(beside, blocks, strict=True)) == begun
+
+
+def test_a_rounded_block_takes_its_class_of_a_shared_block() -> None:
+    layout = layout_of_blocks(2**10, (8, 16, 24))
+    rounded = attrs.evolve(layout, shared_bytes=16, shared_rounded=True)
+    sizes = (0, 1, 8, 9, 16, 25)
+    assert [*map(rounded.placed_bytes, sizes)] == [0, 8, 8, 16, 16, 25]
+    assert [*map(layout.placed_bytes, sizes)] == [*sizes]
 
 
 def test_after_a_collection_another_shared_block_begins() -> None:

@@ -55,6 +55,46 @@ def test_what_is_carried_is_counted_for_the_next_sample() -> None:
     assert clock.until_bytes == generator_of("geometric", 3).draw(10**6) - 40
 
 
+def test_enabling_keeps_the_rest_of_the_period() -> None:
+    clock = clock_of(enabling="keeps", crosses="at")
+    clock.count(60, PERIOD)
+    clock.start(PERIOD)
+    assert clock.until_bytes == PERIOD - 60
+
+
+def test_of_a_distance_that_is_kept_the_first_is_the_first_period() -> None:
+    first, second = 100, 30
+    clock = clock_of(first, enabling="keeps", crosses="at")
+    clock.start(second)
+    assert clock.until_bytes == first
+
+
+def test_a_block_without_bytes_weighs_nothing() -> None:
+    rule: dict[str, Any] = {"weights": "whole_objects", "crosses": "at", "distances": "v8", **ONE}
+    clock = clock_of(**rule)
+    clock.until_bytes = 0
+    assert [hit.weight for hit in clock.count(0, PERIOD)] == [0]
+
+
+DUE: dict[str, Any] = {"surplus": "due", "samples_per_allocation": "one"}
+
+
+@pytest.mark.parametrize("distances", ["period", "geometric"])
+def test_distances_that_end_in_one_allocation_are_due_at_the_next_ones(distances: str) -> None:
+    drawn = generator_of(distances, 3)
+    spanned = [drawn.draw(PERIOD) for _ in range(3)]
+    clock = clock_of(crosses="at", distances=distances, seeds=(3,), **DUE)
+    sizes = sum(spanned), 1, 0, 0
+    assert [len(clock.count(size_bytes, PERIOD)) for size_bytes in sizes] == [1, 1, 1, 0]
+    assert clock.until_bytes == drawn.draw(PERIOD) - 1
+
+
+def test_a_sample_that_was_due_before_names_the_first_byte() -> None:
+    clock = clock_of(distances="geometric", seeds=(3,), **DUE)
+    clock.count(5 * PERIOD, PERIOD)
+    assert offsets(clock.count(8, PERIOD)) == [0]
+
+
 def test_an_allocation_is_sampled_at_each_distance_that_ends_in_it() -> None:
     drawn = generator_of("geometric", 3)
     first, second = drawn.draw(PERIOD), drawn.draw(PERIOD)

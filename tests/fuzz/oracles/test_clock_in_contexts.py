@@ -127,6 +127,27 @@ def test_an_object_outside_that_would_have_fit_draws_for_the_context_alone() -> 
     assert (clock.free_bytes, clock.until_bytes) == (40, DRAWS[0])
 
 
+SLOW = Contexts(64, outside="in_turn", slow_kinds=("node",))
+
+
+def test_a_slow_kind_draws_a_distance_even_if_it_fits() -> None:
+    clock = shipped_of(40, 32, counting=SLOW)
+    assert not allocate(clock, 24, False, PERIOD)
+    assert (clock.free_bytes, clock.until_bytes) == (16, DRAWS[0])
+
+
+def test_a_slow_kind_is_sampled_by_the_distance_before() -> None:
+    clock = shipped_of(40, 16, counting=SLOW)
+    assert offsets(allocate(clock, 24, False, PERIOD)) == [16]
+    assert (clock.free_bytes, clock.until_bytes) == (16, DRAWS[0])
+
+
+def test_a_slow_kind_draws_nothing_while_sampling_is_off() -> None:
+    clock = shipped_of(40, 16, counting=SLOW)
+    assert not allocate(clock, 24, False, None)
+    assert (clock.free_bytes, clock.until_bytes) == (16, 16)
+
+
 def test_how_large_a_context_is_may_be_reported() -> None:
     clock = shipped_of(16, 16, counting=REPORTED)
     allocate(clock, 24, False, PERIOD, Observation(buffer=4096))

@@ -313,3 +313,11 @@ def test_actions_that_do_not_collect_need_no_walk(contract: Contract) -> None:
 def test_a_target_that_does_not_observe_walks_need_not_walk(judge: Judge) -> None:
     problem = problem_of(judge, do.CheckHeap(), answer(do.CheckHeap(), error="HeapError: none"))
     assert problem.startswith("error: ")
+
+
+def test_hidden_collections_are_not_judged_but_each_reported_walk_is(contract: Contract) -> None:
+    """A batch may leave `minors` out of what it observes."""
+    hidden = observing(contract, "graph")
+    hidden(answer(do.CollectFull(), minors=0))
+    wrong = answer(do.CollectFull(), minors=0, graph=[[1, 7]])
+    assert problem_of(hidden, wrong).startswith("graph: expected 0, got 1")

@@ -21,6 +21,7 @@ ASKED = {
     "placed_by",
     "reachable",
     "reachable_with",
+    "with_kept_once",
 }
 """The questions of a shadow, which change nothing that a later one could see."""
 SOURCES = sorted(Path(str(fuzz.oracles.__file__)).parent.glob("*.py"))

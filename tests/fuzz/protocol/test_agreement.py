@@ -101,7 +101,9 @@ def test_where_sampling_is_never_on_its_rule_does_not_matter(blocks: Contract, f
     assert disagreement(recorded_contract(off, do.EnableSampling(8)), other) is not None
 
 
-@pytest.mark.parametrize(("field", "other"), [*zip(BLOCK_FIELDS, [(8, 16), 4096, 8], strict=True)])
+@pytest.mark.parametrize(
+    ("field", "other"), [*zip(BLOCK_FIELDS, [(8, 16), 4096, 8, True], strict=True)]
+)
 def test_the_room_of_blocks_matters_where_there_are_some(
     blocks: Contract, field: str, other: object
 ) -> None:

@@ -11,6 +11,7 @@ from stated_contracts import (
     BLOCKS,
     BUFFERS,
     CONTEXTS,
+    DUE,
     FINALIZERS,
     LIMITED,
     PERIOD,
@@ -27,6 +28,7 @@ from stated_contracts import (
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import (
+    NO_SAMPLING,
     AtOnce,
     Contract,
     OldSpace,
@@ -75,6 +77,8 @@ def test_a_contract_is_read_as_it_was_written(reference: Target, blocks: Contrac
         AT_ONCE,
         PLAIN | {"observes": (*PLAIN["observes"], "limit", "free", "top", "sample_point")},
         PLAIN | {"distances": "geometric", "observes": (*PLAIN["observes"], "offsets")},
+        PLAIN | {"enabling": "keeps"},
+        PLAIN | DUE,
     ],
     ids=str,
 )
@@ -182,8 +186,9 @@ MISTAKES: list[Mistake] = [
         {"first_bytes": (1, None, 0), "crosses": "at", "distances": "jemalloc"},
         "the least of first_bytes is 0; it must be at least 1",
     ),
-    (BLOCKS, {"size_classes": tuple(range(1, 2**16))}, "the number of numbers is 65565; it must b"),
+    (BLOCKS, {"size_classes": tuple(range(1, 2**16))}, "the number of numbers is 65567; it must b"),
     (BLOCKS, {"shared_bytes": 129}, "layout.shared_bytes is 129; it must be from 0 to 128"),
+    (BLOCKS, {"shared_rounded": True}, "layout.shared_rounded needs shared_bytes"),
     (AT_ONCE, {"at_once": AtOnce(phantom_percent=-1)}, "at_once.phantom_percent is -1; it must be"),
     # Kinds of objects.
     (PLAIN, {"kinds": {}}, "actions lists allocate_node, but layout has no kind 'node'"),
@@ -374,9 +379,28 @@ def test_what_an_oracle_cannot_judge_without_another_field_needs_it(
     assert needs_with(contract, actions, observes) == [problem]
 
 
+def test_what_a_weak_reference_hands_out_needs_to_be_seen(contract: Contract) -> None:
+    kept = changed(contract, actions=("free", "read_weakref"), observes=())
+    problems = problems_with(attrs.evolve(kept, weak_reads="kept"))
+    assert "weak_reads kept needs alive in observes" in problems
+
+
 def test_disabling_that_reports_needs_minor_collections(contract: Contract) -> None:
     problems = problems_with(contract, actions=("disable_sampling",), observes=("size",))
     assert problems == ["disable_sampling needs minors in observes"]
+
+
+def test_a_batch_may_hide_when_it_collects(contract: Contract) -> None:
+    observes = ("size",)
+    without_samples = attrs.evolve(contract, sampling=NO_SAMPLING)
+    actions = ("collect_full",)
+    assert problems_with(without_samples, actions=actions, observes=observes, batch=True) == []
+
+
+def test_a_batch_shows_when_it_collects_if_that_decides_what_is_sampled(contract: Contract) -> None:
+    actions = ("enable_sampling", "collect_full")
+    problems = problems_with(contract, actions=actions, observes=("samples",), batch=True)
+    assert problems == ["collect_full needs minors in observes"]
 
 
 @pytest.mark.parametrize(

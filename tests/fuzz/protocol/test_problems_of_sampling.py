@@ -6,6 +6,7 @@ from stated_contracts import (
     BLOCKS,
     BUFFERS,
     CONTEXTS,
+    DUE,
     ONE,
     PERIOD,
     PLAIN,
@@ -102,6 +103,18 @@ MISTAKES: list[Mistake] = [
         "weights needs distances that a known generator draws, not random",
     ),
     (BLOCKS, {"weights": "since", "surplus": "carried"}, "weights since needs surplus dropped, no"),
+    (PLAIN, {"surplus": "due"}, "surplus due needs samples_per_allocation one, not all"),
+    (
+        BLOCKS,
+        {**DUE, "counting": LazySeeds((1, 2, 3))},
+        "surplus due needs counting bytes, not lazy_seeds",
+    ),
+    (BLOCKS, {**DUE, "estimates": "itself"}, "surplus due needs estimates none, not itself"),
+    (
+        BLOCKS,
+        {**DUE, "observes": ("samples", "minors", "offsets")},
+        "offsets cannot be listed with surplus due",
+    ),
     (BLOCKS, {"estimates": "weight"}, "estimates weight needs weights in sampling"),
     *[
         (
@@ -146,6 +159,11 @@ MISTAKES: list[Mistake] = [
         {"counting": LazySeeds((1, 2, 3)), "distances": "unstated", "first_bytes": ()},
         "counting by lazy_seeds needs distances that a known generator draws, not unstated",
     ),
+    (
+        BLOCKS,
+        {**ONE, "counting": ProfileRate(new_period="samples"), "distances": "jemalloc"},
+        "counting.new_period samples draws a distance for the period 0, while sampling is off",
+    ),
     (BLOCKS, {"counting": NetBytes(), **PERIOD}, "counting by net_bytes needs crosses at, not bey"),
     (BLOCKS, {"counting": NetBytes(unsampled_bytes=-1)}, "sampling.counting.unsampled_bytes is -1"),
     (BLOCKS, {"counting": ProfileRate(spent_numbers=1025)}, "sampling.counting.spent_numbers is 1"),
@@ -155,6 +173,11 @@ MISTAKES: list[Mistake] = [
         "counting by profile_rate needs samples_per_allocation one, not all",
     ),
     (CONTEXTS, {"counting": Contexts(0)}, "sampling.counting.context_bytes is 0; it must be at le"),
+    (
+        CONTEXTS,
+        {"counting": Contexts(64, slow_kinds=("cat",))},
+        "counting.slow_kinds lists 'cat', which is unknown",
+    ),
     (CONTEXTS, {"counting": Contexts(264)}, "counting.context_bytes is 264; it must be from 1 to"),
     *[
         (CONTEXTS, {"distances": "geometric", key: value}, f"counting by contexts needs {key} ")

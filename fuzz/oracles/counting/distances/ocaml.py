@@ -1,4 +1,4 @@
-"""OCaml's distances (OCaml 4.13, memprof.c)."""
+"""OCaml's distances (OCaml 4.13 and 4.14, memprof.c)."""
 
 import math
 from array import array

@@ -1,0 +1,320 @@
+"""Contracts of heaps that promise less about death: each answer they allow, others forbid.
+
+Weak references that linger or are read into roots, steps that do not collect, and what Lua does
+with finalizers that were taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+import pytest
+from judging import Judge, Step, answer
+
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.engine import slices_of
+from fuzz.mutator.legality import why_illegal
+from fuzz.mutator.shadow import Shadow
+from fuzz.protocol import actions as do
+from fuzz.protocol.actions import NAMES, Action
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.finalizers import Finalizers
+from fuzz.run import run_actions
+from fuzz.sessions.plan import make_engine
+from fuzz.targets.references.collector import ReferenceTarget
+from gcmodel import Parts
+from gcmodel.collector.heap import Heap
+
+NODE, FULL, MINOR, STEP = do.AllocateNode(0), do.CollectFull(), do.CollectMinor(), do.CollectStep()
+RUN, KEEP = do.RunFinalizers(), do.RunFinalizers(keep=True)
+ACTIONS = 4000
+
+
+def judge(contract: Contract, **changes: Any) -> Judge:
+    """Without walks; each collecting action has one minor collection."""
+    observes = ("minors", "alive", "value", "finalized")
+    plain = attrs.evolve(contract, observes=observes, promises=(), prebuilt=())
+    return Judge(attrs.evolve(plain, **changes), usual=_collecting)
+
+
+def _collecting(action: Action) -> dict[str, int]:
+    return {"minors": int(action.collects != "never")}
+
+
+def alive(root: int, is_alive: bool, *, keep: bool = False) -> Step:
+    return answer(do.ReadWeakref(root, keep=keep), alive=is_alive)
+
+
+def finalized(*numbers: int, keep: bool = False) -> Step:
+    return answer(do.RunFinalizers(keep=keep), finalized=[*numbers])
+
+
+def why(judge: Judge, *steps: Step) -> str | None:
+    found = judge.verdict(*steps)
+    return found.why if found else None
+
+
+# How long the dead linger.
+
+WEAKLY_REACHABLE: list[Step] = [NODE, do.AllocateWeakref(0), do.Free(0)]
+
+
+@pytest.mark.parametrize(("dead_within", "collections"), [(1, 0), (2, 1), (3, 2), (0, 9)])
+def test_an_unreachable_object_may_linger_for_so_many_full_collections(
+    dead_within: int, collections: int, contract: Contract
+) -> None:
+    may = judge(contract, dead_within=dead_within)
+    may(*WEAKLY_REACHABLE, *[FULL] * collections, alive(0, True))
+    if dead_within:
+        assert why(may, FULL, alive(0, True)) == "its object did not survive"
+
+
+def test_an_object_that_may_linger_may_be_dead(contract: Contract) -> None:
+    assert why(judge(contract, dead_within=0), *WEAKLY_REACHABLE, MINOR, alive(0, False)) is None
+
+
+def test_an_object_that_may_linger_is_alive_while_it_is_reachable(contract: Contract) -> None:
+    steps = [NODE, do.AllocateWeakref(0), FULL]
+    problem = why(judge(contract, dead_within=0), *steps, alive(1, False))
+    assert problem == "its object is reachable"
+
+
+def test_the_collections_are_counted_again_when_an_object_was_reachable(contract: Contract) -> None:
+    keeping = judge(contract, dead_within=2, weak_reads="kept")
+    keeping(*WEAKLY_REACHABLE, FULL, alive(0, True, keep=True), FULL, do.Free(1), FULL)
+    assert why(keeping, alive(0, True)) is None
+
+
+def test_a_young_object_may_linger_too(contract: Contract) -> None:
+    steps = [*WEAKLY_REACHABLE, MINOR, alive(0, True)]
+    assert why(judge(contract), *steps) == "its object did not survive"
+    assert why(judge(contract, dead_within=2), *steps) is None
+
+
+def test_the_value_of_an_ephemeron_may_linger_with_its_key(finalizing: Contract) -> None:
+    steps: list[Step] = [NODE, do.AllocateNode(7), do.AllocateEphemeron(0, 1), do.Free(0), FULL]
+    read = answer(do.ReadEphemeron(1), value=7)
+    assert why(judge(finalizing), *steps, read) == "its key is dead"
+    assert why(judge(finalizing, dead_within=2), *steps, read) is None
+    assert why(judge(finalizing, dead_within=2), *steps, FULL, read) == "its key is dead"
+
+
+# A weak reference that is read into a root.
+
+
+class KeepsWhatItReads(ReferenceTarget):
+    """The reference, whose weak references can be read into roots. It may find a wrong object."""
+
+    def __init__(self, *, finds_another: bool = False) -> None:
+        super().__init__("keeps", Parts())
+        self._finds_another = finds_another
+        self.carry_out = {**self.carry_out, do.ReadWeakref: self._read_weakref}
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        return attrs.evolve(super().start(configuration), weak_reads="kept")
+
+    def _read_weakref(self, heap: Heap, action: do.ReadWeakref) -> bool:
+        is_alive = heap.is_weakref_alive(action.root)
+        if action.keep:
+            is_right = is_alive and not self._finds_another
+            weakref = heap.roots[action.root]
+            found = weakref.target if is_right else weakref if not is_alive else heap.roots[0]
+            assert found is not None
+            heap.roots.append(found)
+        return is_alive
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["random", "stateful"])
+def test_what_a_weak_reference_leads_to_is_kept_in_a_session(engine: str) -> None:
+    slices = [*slices_of(make_engine(engine, KeepsWhatItReads(), "1"), ACTIONS, ProbeCounter())]
+    assert [failure.message for each in slices for failure in each.failures] == []
+
+
+@pytest.mark.parametrize("engine", ["random", "stateful"])
+def test_a_weak_reference_that_leads_to_another_object_is_found(engine: str) -> None:
+    target = KeepsWhatItReads(finds_another=True)
+    slices = slices_of(make_engine(engine, target, "1"), ACTIONS, ProbeCounter())
+    failure = next(failure for each in slices for failure in each.failures)
+    assert failure.oracle in ("heap", "contents")
+    assert any(isinstance(action, do.ReadWeakref) and action.keep for action in failure.actions)
+
+
+def test_a_dead_object_s_weak_reference_is_a_root_once_more(contract: Contract) -> None:
+    keeping = judge(contract, weak_reads="kept")
+    keeping(*WEAKLY_REACHABLE, FULL, alive(0, False, keep=True))
+    assert [obj.kind for obj in keeping.shadow.roots] == ["weakref", "weakref"]
+
+
+def test_nothing_is_kept_unless_the_contract_says_so(contract: Contract) -> None:
+    kept, shadow = do.ReadWeakref(1, keep=True), Shadow(contract)
+    for action in (NODE, do.AllocateWeakref(0)):
+        shadow.follow(action, minors=0)
+    assert "does not keep" in (why_illegal(kept, contract, shadow) or "")
+    assert why_illegal(kept, attrs.evolve(contract, weak_reads="kept"), shadow) is None
+
+
+# Steps that do not collect.
+
+
+class StepsWithoutMinor(ReferenceTarget):
+    """The reference, whose contract says that a step may be of any kind, or does not."""
+
+    def __init__(self, **promised: Any) -> None:
+        super().__init__("steps", Parts())
+        self._promised = promised
+        self.carry_out = {**self.carry_out, do.CollectStep: lambda heap, _: heap.walk() and None}
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        contract = super().start(configuration)
+        return attrs.evolve(contract, promises=("collections",), **self._promised)
+
+
+def test_a_step_need_not_begin_with_a_minor_collection_if_steps_are_open() -> None:
+    assert run_actions(StepsWithoutMinor(steps="open"), {}, [NODE, STEP]) is None
+    failure = run_actions(StepsWithoutMinor(), {}, [NODE, STEP])
+    assert failure is not None
+    assert (failure.field, failure.action) == ("minors", NAMES[do.CollectStep])
+
+
+# Finalizers that are called later, or were taken back.
+
+
+@pytest.mark.parametrize(
+    ("called", "problem"),
+    [("in_collection", "node #1 was reachable at each collection"), ("later", None)],
+)
+def test_a_finalizer_may_be_called_after_the_collection_that_found_its_object_dead(
+    called: str, problem: str | None, finalizing: Contract
+) -> None:
+    steps = [NODE, do.RegisterFinalizer(0, 0), do.Free(0), STEP, finalized()]
+    later = finalizing_as_lua(finalizing, called=called)
+    assert why(later, *steps, answer(STEP, minors=0), finalized(0)) == problem
+
+
+def test_a_finalizer_is_called_later_but_not_after_a_full_collection(finalizing: Contract) -> None:
+    steps = [NODE, do.RegisterFinalizer(0, 0), do.Free(0), FULL, finalized()]
+    assert why(finalizing_as_lua(finalizing, called="later"), *steps) == "after 1 full collection"
+
+
+def finalizing_as_lua(contract: Contract, **finalizers: Any) -> Judge:
+    promised = {"order": "reverse_registration", "cycles": "any", "weak": "cleared_before"}
+    assert contract.finalizers is not None
+    changed = attrs.evolve(contract.finalizers, **{**promised, **finalizers})
+    return judge(contract, finalizers=changed)
+
+
+REGISTERED_AGAIN: list[Step] = [
+    *(NODE, NODE, do.RegisterFinalizer(0, 0), do.RegisterFinalizer(1, 1)),
+    *(do.UnregisterFinalizer(0), do.RegisterFinalizer(0, 2)),
+]
+
+
+@pytest.mark.parametrize(
+    ("again", "right", "wrong"), [("new_place", (2, 1), (1, 2)), ("old_place", (1, 2), (2, 1))]
+)
+def test_an_object_that_is_registered_again_has_the_stated_place(
+    again: str, right: tuple[int, ...], wrong: tuple[int, ...], finalizing: Contract
+) -> None:
+    steps = [*REGISTERED_AGAIN, do.Free(0), do.Free(0), FULL]
+    assert why(finalizing_as_lua(finalizing, again=again), *steps, finalized(*right)) is None
+    problem = why(finalizing_as_lua(finalizing, again=again), *steps, finalized(*wrong))
+    assert problem == "the last registered first, of those that died together"
+
+
+def test_a_place_is_unknown_if_the_object_may_have_died_without_a_finalizer(
+    finalizing: Contract,
+) -> None:
+    """It is resurrected with another one, before or after which a collection may have found it."""
+    steps: list[Step] = [
+        *(NODE, NODE, do.RegisterFinalizer(0, 0), do.RegisterFinalizer(1, 1), do.Write(1, 0, 0)),
+        *(do.UnregisterFinalizer(0), do.Free(0), do.Free(0), MINOR, finalized(1, keep=True)),
+        *(do.Resurrect(1), answer(do.Read(0, 0), value=1), NODE),
+        *(do.RegisterFinalizer(2, 2), do.RegisterFinalizer(1, 3), do.RegisterFinalizer(0, 4)),
+        *(do.Free(0), do.Free(0), do.Free(0), finalized(), FULL),
+    ]
+    for order in ((4, 3, 2), (4, 2, 3)):
+        assert (
+            why(finalizing_as_lua(finalizing, again="old_place"), *steps, finalized(*order)) is None
+        )
+
+
+TAKEN_BACK: list[Step] = [
+    *(NODE, do.RegisterFinalizer(0, 0), do.UnregisterFinalizer(0), do.AllocateNode(7)),
+    do.AllocateEphemeron(0, 1),
+]
+
+
+def test_an_object_whose_finalizer_was_taken_back_may_be_kept_once(finalizing: Contract) -> None:
+    steps = [*TAKEN_BACK, do.Free(0), FULL]
+    read = answer(do.ReadEphemeron(1), value=7)
+    assert why(finalizing_as_lua(finalizing), *steps, read) == "its key is dead"
+    kept = {"taken_back": "kept_once"}
+    assert why(finalizing_as_lua(finalizing, **kept), *steps, read) is None
+    problem = why(finalizing_as_lua(finalizing, **kept), *steps, FULL, read)
+    assert problem == "its key is dead"
+
+
+def test_its_memory_may_be_free_or_not(finalizing: Contract) -> None:
+    steps = [NODE, do.RegisterFinalizer(0, 0), do.UnregisterFinalizer(0), do.Free(0)]
+    memory: dict[str, Any] = {
+        "observes": ("minors", "memory", "finalized"),
+        "promises": ("memory",),
+    }
+    stated: tuple[tuple[Literal["dropped", "kept_once"], int], ...]
+    stated = (("dropped", 0), ("kept_once", 32))
+    for taken_back, most in stated:
+        changed = Finalizers(taken_back=taken_back)
+        for used in (0, 32, 64):
+            may = judge(finalizing, finalizers=changed, **memory)
+            full = answer(FULL, memory=[used, 0])
+            assert (why(may, *steps, full) is None) is (used <= most)
+            if used == most:
+                assert why(may, answer(FULL, memory=[0, 0])) is None
+
+
+# Weak references that are resurrected.
+
+IN_DEAD: list[Step] = [
+    *(NODE, do.RegisterFinalizer(0, 0), do.AllocateWeakref(0), do.Write(0, 0, 1)),
+    *(do.Free(0), do.Free(0), FULL, finalized(0, keep=True), do.Resurrect(0)),
+    answer(do.Read(0, 0), value=1),
+]
+
+
+def test_a_weak_reference_of_a_dead_object_may_not_be_cleared(finalizing: Contract) -> None:
+    problem = why(finalizing_as_lua(finalizing), *IN_DEAD, alive(1, True))
+    assert problem == "its object did not survive"
+    for is_alive in (True, False):
+        may = finalizing_as_lua(finalizing, weak_in_dead="kept")
+        assert why(may, *IN_DEAD, alive(1, is_alive)) is None
+
+
+def test_a_weak_reference_that_dies_after_its_object_may_not_be_cleared(
+    finalizing: Contract,
+) -> None:
+    """The minor collection, at which it is reachable, need not find the object."""
+    steps: list[Step] = [
+        *(NODE, do.RegisterFinalizer(0, 0), do.AllocateWeakref(0), do.Write(0, 0, 1)),
+        *(do.Free(0), MINOR, do.Free(0), FULL, finalized(0, keep=True), do.Resurrect(0)),
+        answer(do.Read(0, 0), value=1),
+    ]
+    assert why(finalizing_as_lua(finalizing), *steps, alive(1, True)) is not None
+    assert why(finalizing_as_lua(finalizing, weak_in_dead="kept"), *steps, alive(1, True)) is None
+
+
+def test_it_is_cleared_when_the_object_is_dead(finalizing: Contract) -> None:
+    dead = [*IN_DEAD, do.Free(0), finalized(), FULL, alive(0, True)]
+    problem = why(finalizing_as_lua(finalizing, weak_in_dead="kept"), *dead)
+    assert problem == "its object did not survive"
+
+
+def test_a_reachable_weak_reference_is_cleared_before(finalizing: Contract) -> None:
+    steps: list[Step] = [
+        *(NODE, do.RegisterFinalizer(0, 0), do.AllocateWeakref(0), do.Free(0), FULL, finalized(0)),
+        alive(0, True),
+    ]
+    problem = why(finalizing_as_lua(finalizing, weak_in_dead="kept"), *steps)
+    assert problem == "its object did not survive"
