@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 
+from fuzz.problems import BadInputError
 from fuzz.protocol.contract import Contract
 
 TIMEOUT_SECONDS = 10.0
@@ -54,3 +55,14 @@ class TargetOptions:
 
 
 NO_OPTIONS = TargetOptions()
+
+
+def arguments_in(program: str, name: str = "--command") -> tuple[str, ...]:
+    """The program and its arguments, written as for a shell. Raises BadInputError."""
+    try:
+        arguments = tuple(shlex.split(program))
+    except ValueError as problem:
+        raise BadInputError(f"{name} {program!r}: {problem}") from problem
+    if not arguments:
+        raise BadInputError(f"{name} is empty; name a program")
+    return arguments

@@ -1,4 +1,4 @@
-"""The diagnostics socket of a runtime, and the samples that come through it.
+"""The diagnostics socket of a runtime: samples, and which methods it has compiled.
 
 A message starts a session; its answer is followed by a stream of events, which ends some time after
 another message has stopped the session. Invariant: a stream that has ended contains all events.
@@ -24,9 +24,14 @@ IS_ANSWER, IS_OK = 0xFF, 0
 STOP, COLLECT, PROCESS_INFORMATION = (2, 1), (2, 4), (4, 4)
 """The sets and numbers of commands."""
 PROVIDER = "Microsoft-Windows-DotNETRuntime"
+RUNDOWN_PROVIDER = "Microsoft-Windows-DotNETRuntimeRundown"
 SAMPLING_KEYWORD, INFORMATIONAL = 0x80000000000, 4
 BUFFER_MIB, NETTRACE = 16, 1
-ALLOCATION_SAMPLED = 303
+ALLOCATION_SAMPLED, METHOD_AT_END = 303, 144
+COMPILED = struct.Struct("<QQQIII")
+"""A method, its module, its machine code, its size, its token, its flags."""
+TIER_SHIFT, TIER_MASK = 7, 7
+"""The place of a tier in the flags."""
 
 
 @attrs.frozen
@@ -40,24 +45,37 @@ class Sampled:
     offset: int
 
 
+@attrs.frozen
+class Compiled:
+    """An event MethodDCEndVerbose: a method, its machine code, and the tier that compiled it."""
+
+    method: int
+    address: int
+    tier: int
+
+
 class SamplingSession:
     """Sampling is on during a session. Raises OSError, and EOFError if the runtime ends."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, has_rundown: bool = False) -> None:
+        """A rundown is a list of all methods at the end."""
         self._path = path
         providers = struct.pack("<IQI", 1, SAMPLING_KEYWORD, INFORMATIONAL) + _text(PROVIDER)
-        # No rundown, no stacks, no filter.
-        wanted = struct.pack("<IIBB", BUFFER_MIB, NETTRACE, 0, 0) + providers + _text("")
+        # No stacks, no filter.
+        wanted = struct.pack("<IIBB", BUFFER_MIB, NETTRACE, has_rundown, 0) + providers + _text("")
         self._stream, self._number = _ask(path, COLLECT, wanted)
 
-    def end(self) -> list[Sampled]:
-        """All samples. Before it answers, the runtime waits until its stream has been read."""
+    def end(self) -> tuple[list[Sampled], list[Compiled]]:
+        """All samples and methods. Before it answers, the runtime waits for its stream's reader."""
         stop = _send(self._path, STOP, self._number)
         parts = list(iter(lambda: self._stream.recv(2**16), b""))
         self._stream.close()
         _answer_of(stop)
         stop.close()
-        return sorted(_samples_in(b"".join(parts)), key=lambda each: each.time)
+        events = [*_events_in(b"".join(parts))]
+        samples = (event for event in events if isinstance(event, Sampled))
+        compiled = [event for event in events if isinstance(event, Compiled)]
+        return sorted(samples, key=lambda sample: sample.time), compiled
 
 
 def _text(text: str) -> bytes:
@@ -106,7 +124,7 @@ KIND, THREAD, STACK, ACTIVITY, RELATED_ACTIVITY, PAYLOAD_SIZE = 1, 2, 8, 16, 32,
 LOGICAL_THREAD, GUID_BYTES = 4, 16
 
 
-def _samples_in(data: bytes) -> Iterator[Sampled]:
+def _events_in(data: bytes) -> Iterator[Sampled | Compiled]:
     assert data.startswith(STREAM_HEAD)
     reader = ByteReader(data, len(STREAM_HEAD))
     kinds: dict[int, tuple[str, int]] = {}
@@ -127,6 +145,8 @@ def _samples_in(data: bytes) -> Iterator[Sampled]:
                         kinds[number] = declared
                     elif kinds.get(kind) == (PROVIDER, ALLOCATION_SAMPLED):
                         yield Sampled(time, thread, *struct.unpack("<QQQ", payload[-24:]))
+                    elif kinds.get(kind) == (RUNDOWN_PROVIDER, METHOD_AT_END):
+                        yield _compiled(payload)
             reader.at = end
         reader.taken(1)
 
@@ -156,6 +176,11 @@ def events_in(reader: ByteReader, end: int) -> Iterator[tuple[int, int, int, byt
         if flags & PAYLOAD_SIZE:
             payload_bytes = reader.number()
         yield kind, thread, time, reader.taken(payload_bytes)
+
+
+def _compiled(payload: bytes) -> Compiled:
+    method, _, address, _, _, flags = COMPILED.unpack_from(payload)
+    return Compiled(method, address, flags >> TIER_SHIFT & TIER_MASK)
 
 
 def _declared(payload: bytes) -> tuple[int, tuple[str, int]]:

@@ -1,9 +1,9 @@
 """The driver of `dotnet`: `python -m fuzz.targets.dotnet.driver NAME PROGRAM`.
 
-It starts a process of the mutator's program for each setting of the collector that traces ask for,
-and its threads carry out the actions. Invariant: a header empties the heap and sets the generators,
+It starts a process of the mutator's program for each collector that traces ask for, and its threads
+carry out the actions. Invariant: a header empties the heap and sets the generators,
 so the answers to a trace do not depend on the traces before it. After that the driver reads only
-where a thread's allocation context starts and ends.
+where a thread's allocation context starts and ends, and which machine code allocates.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fuzz.targets.dotnet.contract import (
     SETTINGS,
     SETTINGS_AS_DOCUMENTED,
     STRING,
+    TIERS,
     as_documented,
     contract,
 )
@@ -56,7 +57,8 @@ class DotnetDriver(Driver):
     def __init__(self, name: str, program: str) -> None:
         super().__init__(name)
         self._program = program
-        self._runtimes: dict[int, Runtime] = {}
+        self._runtimes: dict[tuple[int, int], Runtime] = {}
+        """By collector and tier."""
         self._threads: list[MutatorThread] = []
         self._unsettled: list[TimedAllocation] = []
         self._has_failed = False
@@ -72,15 +74,16 @@ class DotnetDriver(Driver):
     def begin(self, chosen: Mapping[str, int]) -> Contract:
         random = Random(chosen["sampler_seed"])  # noqa: S311 - no secret
         seeds = tuple(random.getrandbits(64) for _ in range(self.thread_count))
-        collector = chosen["collector"]
+        key, self._maker = (chosen["collector"], chosen["tier"]), chosen["maker"]
         try:
             if self._runtimes:
                 self.disable()
-            if collector not in self._runtimes:
-                flags = [*COLLECTORS.values()][collector]
+            if key not in self._runtimes:
+                flags = [*COLLECTORS.values()][chosen["collector"]]
                 threads = self.settings[-1].range.maximum
-                self._runtimes[collector] = Runtime(self._program, flags, threads)
-            self.process = self.runtime = self._runtimes[collector]
+                tier = TIERS[chosen["tier"]]
+                self._runtimes[key] = Runtime(self._program, flags, tier, threads)
+            self.process = self.runtime = self._runtimes[key]
             self.runtime.begin(seeds)
         except ENDED:
             end_like(self.runtime.exit_code)
@@ -91,7 +94,7 @@ class DotnetDriver(Driver):
         self.identities: dict[int, int] = {}
         self._string_count = 0
         self._has_failed = False
-        stated = contract(f".NET {self.runtime.version}", self.actions, seeds)
+        stated = contract(f".NET {self.runtime.version}", self.actions, seeds, self._maker)
         return as_documented(stated) if self.is_as_documented else stated
 
     def perform(self, action: Action) -> Observation:
@@ -106,9 +109,9 @@ class DotnetDriver(Driver):
         self.thread = self._threads[action.thread]
         return entry(self, action)
 
-    def allocate(self, what: Ask, *numbers: int) -> int:
+    def allocate(self, what: Ask, number: int, string: int = 0) -> int:
         """The object's size."""
-        answer = self.thread.ask(what, *numbers)
+        answer = self.thread.ask(what, number, string, self._maker)
         has_collected = answer.collections != self.collections
         context = self._collected(answer)
         if not self.is_as_documented:
@@ -158,11 +161,20 @@ class DotnetDriver(Driver):
         self._contexts[self.thread] = context
 
     def settle(self) -> None:
-        """Find out which allocations were sampled, in a pause without allocations."""
-        # There is no runtime if it was refused.
-        if self._runtimes and self.runtime.is_sampling:
-            self.disable()
-            self.runtime.enable()
+        """Find out which allocations were sampled, in a pause without allocations.
+
+        A method that has left its tier never returns to that code, so it is enough to look now.
+        """
+        if not self._runtimes:
+            return  # It was refused.
+        try:
+            if self.runtime.is_sampling:
+                self.disable()
+                self.runtime.enable()
+            if self.runtime.code() != self.runtime.proved_code:
+                self.observation.error = "the method that allocates did not stay in its tier"
+        except ENDED:
+            end_like(self.process.exit_code)
 
     def disable(self) -> None:
         """Give each allocation its samples."""

@@ -13,6 +13,11 @@ class Node
 {
     public object left, right;
     public long number;
+
+    public object Clone()
+    {
+        return MemberwiseClone();
+    }
 }
 
 // An item of a string.
@@ -22,6 +27,8 @@ unsafe struct Item
     fixed byte bytes[Bytes];
 }
 
+unsafe delegate long Asked(long* asked, long* answer);
+
 unsafe partial class Mutator
 {
     public const int RootsMax = 1 << 16;
@@ -29,6 +36,8 @@ unsafe partial class Mutator
     const int FoundMax = 1 << 18;
     const int MessageBytes = 64, MoreNumbers = 1 << 24;
     const int ItemsAt = 16, NumberBytes = 8, Period = 1 << 16;
+    // The place of a delegate's entry, in words; and jmp [rip + distance].
+    const int EntryAt = 3, Jump = 0x25ff, JumpBytes = 6;
 
     static readonly object[] roots = new object[RootsMax];
     static int rootCount;
@@ -37,6 +46,9 @@ unsafe partial class Mutator
     static int foundCount;
     static long* more;
     static byte* period;
+    // Where calls of Allocate arrive.
+    static long entry;
+    static readonly Node prototype = new Node();
 
     [DllImport("libc.so.6")] static extern long read(int pipe, void* buffer, long bytes);
     [DllImport("libc.so.6")] static extern long write(int pipe, void* buffer, long bytes);
@@ -60,6 +72,8 @@ unsafe partial class Mutator
         period = (byte*)malloc(Period);
         for (uint place = 0; place < Period; place++)
             period[place] = (byte)((uint)(place * 2654435761) >> 24);
+        Asked allocate = new Mutator(0).Allocate;
+        entry = ((long*)AddressOf(allocate))[EntryAt];
         // Each thread's two pipes, each in half a number.
         long first, pipes;
         read(0, &first, 8);
@@ -93,6 +107,14 @@ unsafe partial class Mutator
         }
     }
 
+    // The address of the machine code of Allocate. If it has several tiers, calls arrive at a jump,
+    // whose target is in memory.
+    static long Code()
+    {
+        byte* code = (byte*)entry;
+        return *(ushort*)code == Jump ? *(long*)(code + JumpBytes + *(int*)(code + 2)) : entry;
+    }
+
     void Bounds(long* answer)
     {
         answer[3] = bounds[0];
@@ -102,16 +124,21 @@ unsafe partial class Mutator
     // A new object: its place, its size, the times around it, and the end of the context before it.
     // Its place and the bounds are read right at the allocation, since any other call may wait for
     // a collection of another thread, which moves the object.
+    [MethodImpl(MethodImplOptions.NoInlining)]
     long Allocate(long* asked, long* answer)
     {
         object made = null;
         answer[6] = Stopwatch.GetTimestamp();
         answer[0] = bounds[1];
-        switch (asked[0])
+        // The last three call the runtime for each object.
+        switch (asked[0] + 3 * asked[3])
         {
             case 0: made = new Node(); break;
             case 1: made = new Item[asked[1]]; break;
             case 2: made = new object[asked[1]]; break;
+            case 3: made = prototype.Clone(); break;
+            case 4: made = Array.CreateInstance(typeof(Item), (int)asked[1]); break;
+            case 5: made = Array.CreateInstance(typeof(object), (int)asked[1]); break;
         }
         answer[1] = AddressOf(made);
         Bounds(answer);
@@ -151,6 +178,7 @@ unsafe partial class Mutator
             case 15: bounds = (long*)asked[1]; break;
             case 16: Clear(roots, ref rootCount); break;
             case 17: return answer[0] = Contents(asked[1]);
+            case 29: answer[0] = Code(); break;
             default: return DoWithFinalizers(asked, answer);
         }
         return 0;

@@ -14,14 +14,16 @@ import signal
 import struct
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from fuzz.problems import BadInputError
-from fuzz.targets.dotnet.diagnostics import Sampled, SamplingSession, version_of
+from fuzz.targets.dotnet.contract import CALL, NEW, JitTier
+from fuzz.targets.dotnet.diagnostics import Compiled, Sampled, SamplingSession, version_of
 
 MESSAGE = struct.Struct("<8q")
 WORD_BYTES = 8
@@ -31,6 +33,10 @@ STORAGE_BYTES = 1024
 PROBE_LENGTH = 4
 """The length of an array of large items: two numbers decide whether it is sampled."""
 STEPS_MAX = 4
+COLLECTIONS_MAX = 10
+"""If a thread has a context after this many, it allocates by itself."""
+SESSIONS_MAX, CALLS = 20, 100
+"""How many sessions a method may take to reach its tier, and its calls in each."""
 OWN_VARIABLES = ("DOTNET_", "COMPlus_")
 """A runtime reads the variables that begin like this. It must not read the user's."""
 _SETTINGS = {
@@ -54,7 +60,7 @@ class Ask(IntEnum):
     NODE, STRING, ARRAY, FREE, WRITE, READ, SET_NUMBER, COPY, HASH, COLLECT = range(10)
     WALK, NUMBER, PEEK, POKE, THREAD, BOUNDS, CLEAR, CONTENTS = range(10, 18)
     BEGIN, FINALIZABLE, WEAKREF, EPHEMERON, IS_ALIVE, READ_EPHEMERON = range(18, 24)
-    COLLECT_YOUNG, REGISTER, UNREGISTER, RUN_FINALIZERS, RESURRECT = range(24, 29)
+    COLLECT_YOUNG, REGISTER, UNREGISTER, RUN_FINALIZERS, RESURRECT, CODE = range(24, 30)
 
 
 FOLLOWED = frozenset({Ask.WALK, Ask.CONTENTS, Ask.READ_EPHEMERON, Ask.RUN_FINALIZERS})
@@ -156,10 +162,12 @@ class MutatorProcess:
 
 
 class Runtime(MutatorProcess):
-    """One that samples. Raises BadInputError if its runtime's sampler is not known."""
+    """One that samples. Raises BadInputError if its runtime's sampler or tier is not known."""
 
-    def __init__(self, program: str, settings: Mapping[str, str], thread_count: int) -> None:
-        super().__init__(program, settings, thread_count)
+    def __init__(
+        self, program: str, settings: Mapping[str, str], tier: JitTier, thread_count: int
+    ) -> None:
+        super().__init__(program, {**settings, **tier.flags}, thread_count)
         try:
             for thread in self.threads:
                 answer = thread.ask(Ask.THREAD)
@@ -168,6 +176,8 @@ class Runtime(MutatorProcess):
             self.version = version_of(self._socket)
             self._session: SamplingSession | None = None
             self._find_places()
+            self.proved_code = self._reach(tier)
+            """The machine code that allocates in this tier."""
         except ENDED:
             end_like(self.exit_code)
 
@@ -183,7 +193,29 @@ class Runtime(MutatorProcess):
 
     def disable(self) -> list[Sampled]:
         session, self._session = self._session, None
-        return session.end() if session else []
+        return session.end()[0] if session else []
+
+    # The tier.
+
+    def code(self) -> int:
+        """The address of the machine code that allocates."""
+        return self.threads[0].ask(Ask.CODE).value
+
+    def _reach(self, tier: JitTier) -> int:
+        """Call the method that allocates until it runs in the tier; returns its machine code."""
+        thread = self.threads[0]
+        for _ in range(SESSIONS_MAX):
+            session = SamplingSession(self._socket, has_rundown=True)
+            for _ in range(CALLS):
+                thread.ask(Ask.NODE, 0)
+            thread.ask(Ask.CLEAR)
+            code = self.code()
+            if is_in(tier, session.end()[1], code):
+                return code
+        self.close()
+        raise BadInputError(
+            f".NET {self.version} did not compile the mutator in the tiers {tier.levels}"
+        )
 
     # Places.
 
@@ -191,9 +223,14 @@ class Runtime(MutatorProcess):
         """Empty the heap, which takes the threads' contexts away, and set the generators."""
         self.disable()
         self.threads[0].ask(Ask.CLEAR)
-        self.threads[0].ask(Ask.COLLECT)
+        # A collection allocates in its thread when its code has just been compiled again.
+        for _ in range(COLLECTIONS_MAX):
+            self.threads[0].ask(Ask.COLLECT)
+            if not any(thread.ask(Ask.THREAD).end for thread in self.threads):
+                break
+        else:
+            raise RuntimeError("a thread has a context after full collections")
         for thread, state in zip(self.threads, states, strict=False):
-            assert thread.ask(Ask.THREAD).end == 0
             for place, word in enumerate((state & WORD, state >> 64)):
                 address = thread.storage_end - self.generator + WORD_BYTES * place
                 thread.ask(Ask.POKE, address, word - (word >> 63 << 64))
@@ -204,20 +241,24 @@ class Runtime(MutatorProcess):
         Sampling is on meanwhile, since only then a thread's generator exists and changes.
         """
         self.enable()
-        found = {
+        found = Counter(
             (self._find_context(thread), self._find_generator(thread)) for thread in self.threads
-        }
+        )
         self.disable()
-        if len(found) != 1 or 0 in next(iter(found)):
+        places, count = found.most_common(1)[0]
+        # All threads have the same layout. On a busy machine one thread of 500 misleads,
+        # since what runs there for the first time allocates.
+        if 2 * count <= len(self.threads) or 0 in places:
             raise BadInputError(
                 f"the sampler of .NET {self.version} is not known; "
                 "name a program or an SDK of .NET 10 with --dotnet"
             )
-        [(self.context, self.generator)] = found
+        self.context, self.generator = places
         for thread in self.threads:
             thread.ask(Ask.BOUNDS, thread.storage_end - self.context)
-            for what in (Ask.ARRAY, Ask.STRING, Ask.NODE):
-                thread.ask(what, 2)
+            for maker in (NEW, CALL):
+                for what in (Ask.ARRAY, Ask.STRING, Ask.NODE):
+                    thread.ask(what, 2, 0, maker)
             for what in (Ask.WRITE, Ask.READ, Ask.SET_NUMBER, Ask.NUMBER, Ask.HASH, Ask.COPY):
                 thread.ask(what, 2 if what is Ask.SET_NUMBER else 0)
             _, string, *_ = thread.walk()
@@ -250,6 +291,14 @@ class Runtime(MutatorProcess):
             if place >= 2 * WORD_BYTES and _has_stepped(_state(before, place), _state(after, place))
         ]
         return found[0] if len(found) == 1 else 0
+
+
+def is_in(tier: JitTier, compiled: Sequence[Compiled], code: int) -> bool:
+    """Whether the method with that machine code has been compiled in the tier."""
+    found = next((each for each in compiled if each.address == code), None)
+    if found is None or found.tier != tier.levels[-1]:
+        return False
+    return {each.tier for each in compiled if each.method == found.method} == {*tier.levels}
 
 
 def _socket_folder() -> Path:

@@ -6,7 +6,7 @@ import attrs
 
 from fuzz.protocol.contract import Contract, Range, SamplingRule, Setting
 from fuzz.protocol.counting import ProfileRate
-from fuzz.protocol.layout import layout_of_blocks
+from fuzz.protocol.layout import Layout, layout_of_blocks
 
 SHARED_BYTES, ONLY_EMPTY = 16, 1
 """Small blocks share memory; according to the documentation only empty ones do."""
@@ -17,9 +17,38 @@ SIZE_CLASSES = (
     *(9728, 10240, 10880, 12288, 13568, 14336, 16384, 18432, 19072, 20480, 21760, 24576, 27264),
     *(28672, 32768),
 )
-LAYOUT = attrs.evolve(
-    layout_of_blocks(2**20, SIZE_CLASSES, page_bytes=8192), shared_bytes=SHARED_BYTES
-)
+PAGE_BYTES = 8192
+
+
+@attrs.frozen
+class Site:
+    """Code that allocates a block: which function of the runtime it calls. (See sites.go.)"""
+
+    number: int
+    object_bytes_max: int = 2**20
+    shared_bytes: int = SHARED_BYTES
+    shared_rounded: bool = False
+
+    @property
+    def layout(self) -> Layout:
+        return attrs.evolve(
+            layout_of_blocks(self.object_bytes_max, SIZE_CLASSES, PAGE_BYTES),
+            shared_bytes=self.shared_bytes,
+            shared_rounded=self.shared_rounded,
+        )
+
+
+MAKE, ARRAY, POINTER, APPEND = range(4)
+SITES = {
+    MAKE: Site(MAKE),
+    # The mutator has a type for each size.
+    ARRAY: Site(ARRAY, SIZE_CLASSES[-1]),
+    # A larger block has a header since Go 1.22. None shares another one's memory.
+    POINTER: Site(POINTER, 512, shared_bytes=0),
+    # growslice rounds the capacity up to a size class before it allocates.
+    APPEND: Site(APPEND, shared_rounded=True),
+}
+"""`make([]byte, n)`, `new` of arrays, `new` of a struct with a pointer, and `append`."""
 PERIODS = Range(1, 2**30)
 WHEN_ASKED, BY_ITSELF = range(2)
 SELDOM = (*[WHEN_ASKED] * 63, BY_ITSELF)
@@ -28,8 +57,10 @@ SETTINGS = (
     Setting("period_bytes", 2**12, PERIODS),
     Setting("collector", WHEN_ASKED, Range(WHEN_ASKED, BY_ITSELF), choices=SELDOM),
     Setting("sampler_seed", 0, Range(0, 2**62)),
+    Setting("site", MAKE, Range(MAKE, APPEND), choices=tuple(SITES)),
 )
-"""The rate at the start; whether the collector runs by itself; the generator's seed."""
+"""The rate at the start; whether the collector runs by itself; the generator's seed; what allocates
+blocks."""
 
 
 @attrs.frozen
@@ -41,18 +72,20 @@ class GoSampler:
     """Whether its generator has 64 bits instead of 32."""
     knows_rate: bool
     """Whether each processor remembers the rate of its last sample."""
-    spent_numbers: int
-    """How many numbers of the generator the stack walk of a sample takes."""
+    spent_numbers: tuple[int, ...]
+    """How many numbers of the generator the stack walk of a sample takes, for each site. Go 1.19
+    takes one for each function in the stack, and one more if another one is inlined into it: a
+    random entry of a cache is replaced (pcvalue in symtab.go)."""
 
 
 def contract(
-    sampler: GoSampler, actions: tuple[str, ...], period_bytes: int, state: int
+    sampler: GoSampler, actions: tuple[str, ...], period_bytes: int, state: int, site: Site
 ) -> Contract:
     """The contract if the generator starts from `state`."""
     is_new = sampler.knows_rate
     return Contract(
         nursery_bytes=0,
-        layout=LAYOUT,
+        layout=site.layout,
         actions=actions,
         observes=("samples", "minors", "profile", "contents"),
         contents="bytes",
@@ -66,7 +99,7 @@ def contract(
             counting=ProfileRate(
                 new_period="samples" if is_new else "waits",
                 certain_period_bytes=0 if is_new else 1,
-                spent_numbers=sampler.spent_numbers,
+                spent_numbers=sampler.spent_numbers[site.number],
             ),
             estimates="present_probability",
             distances="go_1_19" if sampler.is_wide else "go",

@@ -22,7 +22,7 @@ from fuzz.targets.go.contract import (
     BY_ITSELF,
     ONLY_EMPTY,
     SETTINGS,
-    SHARED_BYTES,
+    SITES,
     WHEN_ASKED,
     GoSampler,
     by_chance,
@@ -48,7 +48,7 @@ class GoAsk(IntEnum):
     """The questions to the mutator. (See mutator.go.)"""
 
     BEGIN, SEED, LOOK, ALLOCATE, FREE, SET_RATE, PROFILE, COLLECT = range(8)
-    SET_COLLECTOR, COMPARE, READ = range(8, 11)
+    SET_COLLECTOR, COMPARE, READ, SET_SITE = range(8, 12)
 
 
 class GoAnswer(NamedTuple):
@@ -76,16 +76,19 @@ class GoMutator(AskedProcess):
             raise BadInputError(unknown) from problem
         name, wide, rate = (part.decode().strip() for part in GREETING.unpack(greeting))
         version, is_wide = f"Go {name.removeprefix('go')}", wide == "true"
-        self.begin(2, 0)
-        # The state is what the numbers of the first sample have added to 0. With another generator
-        # than those known, the quotient is any number.
-        modulus = 2**64 if is_wide else 2**32
-        state: int = self.ask(GoAsk.LOOK).value
-        spent_numbers = state * pow(STEPS[is_wide], -1, modulus) % modulus - 1
-        if not 0 <= spent_numbers <= SPENT_MAX:
+        spent_numbers = tuple(self._spent_numbers(site, is_wide) for site in SITES)
+        if not all(spent in range(SPENT_MAX + 1) for spent in spent_numbers):
             self.close()
             raise BadInputError(f"the generator of {version} is not known; {NAME_KNOWN}")
         self.sampler = GoSampler(version, is_wide, rate == "true", spent_numbers)
+
+    def _spent_numbers(self, site: int, is_wide: bool) -> int:
+        """See GoSampler. With another generator than those known, it is any number."""
+        self.begin(site, 2, 0)
+        # The state is what the numbers of the first sample have added to 0.
+        state: int = self.ask(GoAsk.LOOK).value
+        modulus = 2**64 if is_wide else 2**32
+        return state * pow(STEPS[is_wide], -1, modulus) % modulus - 1
 
     def ask(self, what: GoAsk, number: int = 0) -> GoAnswer:
         """Raises EOFError if the process has ended, and ValueError if it cannot do that."""
@@ -97,7 +100,8 @@ class GoMutator(AskedProcess):
             raise ValueError("a block is damaged")
         return answer
 
-    def begin(self, period_bytes: int, state: int) -> GoAnswer:
+    def begin(self, site: int, period_bytes: int, state: int) -> GoAnswer:
+        self.ask(GoAsk.SET_SITE, site)
         self.ask(GoAsk.BEGIN, period_bytes)
         self.ask(GoAsk.SEED, state - (state >> 63 << 64))
         if self.ask(GoAsk.ALLOCATE, PROBE_BYTES).value != 1:
@@ -114,7 +118,7 @@ class GoDriver(Driver):
         super().__init__(name)
         self._program = program
         self.mutator = GoMutator(program)
-        self.rate = self._percent = self._state = 0
+        self.rate = self._percent = self._state = self._site = 0
         self._begins = False
         self._numbers: list[int] = []
         self._newest = 0
@@ -126,20 +130,21 @@ class GoDriver(Driver):
         sampler = self.mutator.sampler
         state = Random(chosen["sampler_seed"]).getrandbits(64 if sampler.is_wide else 32)  # noqa: S311 - no secret
         self.rate, self._state = chosen["period_bytes"], state
-        self._percent = PERCENT[chosen["collector"]]
+        self._percent, self._site = PERCENT[chosen["collector"]], chosen["site"]
         self._begins = True
         self._numbers, self._newest = [], 0
-        stated = contract(sampler, self.actions, self.rate, state)
+        stated = contract(sampler, self.actions, self.rate, state, SITES[self._site])
         if self.is_as_documented:
-            return by_chance(stated, ONLY_EMPTY)
-        return by_chance(stated, SHARED_BYTES) if chosen["collector"] == BY_ITSELF else stated
+            return by_chance(stated, min(stated.layout.shared_bytes, ONLY_EMPTY))
+        is_by_itself = chosen["collector"] == BY_ITSELF
+        return by_chance(stated, stated.layout.shared_bytes) if is_by_itself else stated
 
     def carry_out(self, action: Action) -> None:
         """Beginning takes a collection, and half of the headers have no action."""
         if self._begins:
             self._begins = False
             self.mutator.ask(GoAsk.SET_COLLECTOR, self._percent)
-            self.collections = self.mutator.begin(self.rate, self._state).collections
+            self.collections = self.mutator.begin(self._site, self.rate, self._state).collections
         super().carry_out(action)
 
     def close(self) -> None:

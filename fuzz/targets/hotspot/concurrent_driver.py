@@ -33,6 +33,7 @@ from fuzz.targets.hotspot.machines import (
     COLLECTOR,
     SETTINGS_AS_DOCUMENTED,
     SETTINGS_OF_KINDS,
+    SETTINGS_OF_TIERS,
 )
 from fuzz.targets.hotspot.sample_counter import SampleCounter
 from fuzz.targets.hotspot.share_class import PLACES, RUN, RUN_TYPE, SHARE, share_class
@@ -43,7 +44,8 @@ THREADS = (2, 3)
 SETTINGS = tuple(
     attrs.evolve(each, default=THREADS[0], choices=THREADS) if each.name == "threads" else each
     for each in SETTINGS_AS_DOCUMENTED
-    if each not in (*SETTINGS_OF_KINDS, CALLBACK)  # A share always allocates the same objects.
+    if each not in (*SETTINGS_OF_KINDS, *SETTINGS_OF_TIERS, CALLBACK)
+    # A share always allocates the same objects, and is bytecode.
 )
 [CHOSEN] = (each.choices for each in SETTINGS if each.name == COLLECTOR)
 """The numbers of the collectors. Those that run at the same time may move objects during a walk,
@@ -105,6 +107,7 @@ class ConcurrentDriver(HotspotDriver):
             observes=(*contract.observes, "shares"),
             sampling=attrs.evolve(contract.sampling, distances="unstated"),
             settings=SETTINGS,
+            tier_setting=None,
             at_once=CHARGED_AHEAD if self._samplers.charges_ahead else ALLOCATED,
             started_with=self._flags,
         )

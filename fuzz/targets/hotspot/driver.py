@@ -444,20 +444,20 @@ class HotspotDriver(Driver):
             return [row_of(thread.contents(string)) for string in found]
 
     def _walk(self, thread: JavaThread) -> Iterator[tuple[int, list[int]]]:
-        """Each object and its row. Nothing allocates meanwhile, so nothing moves."""
+        """Each object and its row. Nothing allocates meanwhile, so most heaps move nothing."""
         queue: list[int] = []
         rows: dict[int, int] = {}
-        key_of = self._heap.key_of
+        key_of, is_same = self._heap.key_of, self.main_thread.is_same
 
         def discover(reference: int) -> int:
             key = key_of(reference)
             row = rows.get(key)
+            if self._heap.moves_at_any_time and (row is None or not is_same(queue[row], reference)):
+                row = self._same(queue, reference)
             if row is None:
-                row = self._same(queue, reference) if self._heap.moves_at_any_time else None
-                if row is None:
-                    row = len(queue)
-                    queue.append(reference)
-                rows[key] = row
+                row = len(queue)
+                queue.append(reference)
+            rows[key] = row
             return row
 
         for root in self.roots:

@@ -20,13 +20,14 @@ from fuzz.targets.hotspot.structs import word
 
 WHITE_BOX = "sun/hotspot/WhiteBox"
 REGISTER, YOUNG = ("registerNatives", "()V"), ("youngGC", "()V")
+DEOPTIMIZE_FRAMES = ("deoptimizeFrames", "(Z)I")
 WEAK, SOFT = "java/lang/ref/WeakReference", "java/lang/ref/SoftReference"
 NODE_LONGS = (1, 7, 64)
 """The numbers of further fields that nodes may have."""
 KNOWN_RELEASES = range(17, 26)
 JNI_VERSION, JVMTI_VERSION = 0x00010008, 0x300B0000
 EVENT_MIN, COLLECTED_EVENT, SAMPLED_EVENT = 50, 82, 86
-CAN_REPORT_COLLECTIONS_BIT, CAN_SAMPLE_BIT = 31, 43
+CAN_NAME_LINES_BIT, CAN_REPORT_COLLECTIONS_BIT, CAN_SAMPLE_BIT = 12, 31, 43
 CAPABILITIES_BYTES = 16
 
 # The functions: the index in their table, the result, and the further arguments.
@@ -50,6 +51,7 @@ JNI = {
     "GetMethodID": (33, REF, REF, TEXT, TEXT),
     "CallObjectMethodA": (36, REF, REF, REF, REF),
     "CallBooleanMethodA": (39, c_uint8, REF, REF, REF),
+    "CallIntMethodA": (51, INT, REF, REF, REF),
     "CallLongMethodA": (54, LONG, REF, REF, REF),
     "CallVoidMethodA": (63, None, REF, REF, REF),
     "GetFieldID": (94, REF, REF, TEXT, TEXT),
@@ -60,8 +62,12 @@ JNI = {
     "GetStaticMethodID": (113, REF, REF, TEXT, TEXT),
     "CallStaticObjectMethodA": (116, REF, REF, REF, REF),
     "CallStaticBooleanMethodA": (119, c_uint8, REF, REF, REF),
+    "CallStaticIntMethodA": (131, INT, REF, REF, REF),
     "CallStaticLongMethodA": (134, LONG, REF, REF, REF),
     "CallStaticVoidMethodA": (143, None, REF, REF, REF),
+    "GetStaticFieldID": (144, REF, REF, TEXT, TEXT),
+    "SetStaticObjectField": (154, None, REF, REF, REF),
+    "SetStaticIntField": (159, None, REF, REF, INT),
     "NewStringUTF": (167, REF, TEXT),
     "GetStringUTFChars": (169, REF, REF, REF),
     "ReleaseStringUTFChars": (170, None, REF, REF),
@@ -75,13 +81,17 @@ JNI = {
     "GetLongArrayRegion": (204, None, REF, INT, INT, REF),
     "SetByteArrayRegion": (208, None, REF, INT, INT, REF),
     "SetLongArrayRegion": (212, None, REF, INT, INT, REF),
+    "RegisterNatives": (215, INT, REF, REF, INT),
     "GetPrimitiveArrayCritical": (222, REF, REF, REF),
     "ReleasePrimitiveArrayCritical": (223, None, REF, REF, INT),
     "ExceptionCheck": (228, c_uint8),
 }
 JVMTI = {
     "SetEventNotificationMode": (1, INT, INT, INT, REF),
+    "GetFrameLocation": (18, INT, REF, INT, REF, REF),
+    "Deallocate": (46, INT, REF),
     "GetObjectHashCode": (57, INT, REF, REF),
+    "GetLineNumberTable": (69, INT, REF, REF, REF),
     "ForceGarbageCollection": (107, INT),
     "GetSystemProperty": (130, INT, TEXT, REF),
     "SetEventCallbacks": (121, INT, REF, INT),
@@ -118,6 +128,12 @@ class Newcomer(ctypes.Structure):
     """JavaVMAttachArgs. A thread without a name would get one, whose length varies."""
 
     _fields_: ClassVar = [("version", INT), ("name", TEXT), ("group", REF)]
+
+
+class Line(ctypes.Structure):
+    """jvmtiLineNumberEntry."""
+
+    _fields_: ClassVar = [("start", LONG), ("line", INT)]
 
 
 class SampleEvent(NamedTuple):
@@ -205,11 +221,11 @@ class JavaNames:
         self._references = [(each, there(jni.GetMethodID(env, each, *made))) for each in references]
         self.use_soft(False)
 
-        box = class_file(WHITE_BOX, (), natives=(REGISTER, YOUNG))
+        box = class_file(WHITE_BOX, (), natives=(REGISTER, YOUNG, DEOPTIMIZE_FRAMES))
         self.white_box = defined_class(jni, env, WHITE_BOX, box)
-        register, self.collect_young = (
+        register, self.collect_young, self.deoptimize_frames = (
             there(jni.GetStaticMethodID(env, self.white_box, name.encode(), descriptor.encode()))
-            for name, descriptor in (REGISTER, YOUNG)
+            for name, descriptor in (REGISTER, YOUNG, DEOPTIMIZE_FRAMES)
         )
         jni.CallStaticVoidMethodA(env, self.white_box, register, None)
         self.can_collect_young = not jni.ExceptionCheck(env)
@@ -279,11 +295,14 @@ class JavaMachine:
         self._switch(COLLECTED_EVENT, is_on=True)
 
     def _send_to(self, event: int, capability: int, callback: int | None) -> None:
-        wanted = (1 << capability).to_bytes(CAPABILITIES_BYTES, "little")
-        self._jvmti.call("AddCapabilities", self._tools, wanted)
+        self._add_capability(capability)
         self._callbacks[event - EVENT_MIN] = callback
         size = ctypes.sizeof(self._callbacks)
         self._jvmti.call("SetEventCallbacks", self._tools, self._callbacks, size)
+
+    def _add_capability(self, bit: int) -> None:
+        wanted = (1 << bit).to_bytes(CAPABILITIES_BYTES, "little")
+        self._jvmti.call("AddCapabilities", self._tools, wanted)
 
     def sampled(
         self, _: int, env: int, thread: int, reference: int, kind: int, size_bytes: int
@@ -355,6 +374,28 @@ class JavaMachine:
         return code.value
 
     # Collection and sampling.
+
+    def can_name_lines(self) -> None:
+        """Let `lines_of` be called."""
+        self._add_capability(CAN_NAME_LINES_BIT)
+
+    def lines_of(self, method: int) -> list[tuple[int, int]]:
+        """Where each line of a method starts in its bytecode, in order."""
+        count, table = c_int32(), c_void_p()
+        places = ctypes.addressof(count), ctypes.addressof(table)
+        self._jvmti.call("GetLineNumberTable", self._tools, method, *places)
+        assert table.value is not None
+        entries = (Line * count.value).from_address(table.value)
+        lines = [(entry.start, entry.line) for entry in entries]
+        self._jvmti.call("Deallocate", self._tools, table.value)
+        return lines
+
+    def caller(self) -> tuple[int, int]:
+        """The method that the thread is in, and where in its bytecode."""
+        method, place = c_void_p(), c_int64()
+        places = ctypes.addressof(method), ctypes.addressof(place)
+        self._jvmti.call("GetFrameLocation", self._tools, None, 0, *places)
+        return method.value or 0, place.value
 
     def collect(self) -> None:
         self._jvmti.call("ForceGarbageCollection", self._tools)
@@ -480,6 +521,13 @@ class JavaThread:
     def collect_young(self) -> None:
         names = self._names
         self._jni.CallStaticVoidMethodA(self.env, names.white_box, names.collect_young, None)
+
+    def deoptimize_frames(self) -> None:
+        """Leave the machine code of all methods that the threads are in, when they return there."""
+        names, keeps_code = self._names, (c_int64 * 1)(0)
+        self._jni.CallStaticIntMethodA(
+            self.env, names.white_box, names.deoptimize_frames, keeps_code
+        )
 
     def hold(self, reference: int) -> int:
         return int(self._jni.NewGlobalRef(self.env, reference))

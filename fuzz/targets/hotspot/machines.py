@@ -97,6 +97,7 @@ CALLBACK = Setting("callback_length", 0, Range(0, 64), choices=(0, 0, 0, 1, 64))
 """The length of the string that the callback of each sample allocates; 0 for none."""
 TIER = process_setting("tier", 0, 0, 0, 1, 2, 3)
 """What allocates: 0 JNI, 1 the interpreter, 2 the compiler C1, 3 the compiler C2."""
+SETTINGS_OF_TIERS = (TIER, process_setting("buffer_bytes", *[BUFFER_BYTES] * 7, 0))
 _COLLECTOR = process_setting(COLLECTOR, *range(COLLECTORS.index(G1) + 1))
 SETTINGS = (
     Setting("sampler_seed", 1, Range(0, 2**48 - 1)),
@@ -108,7 +109,8 @@ SETTINGS = (
 PINS = Setting("pins", 0, Range(0, 2), choices=(0, 0, 0, 2))
 """How many strings may be pinned at once, if the machine still collects then."""
 SETTINGS_AS_DOCUMENTED = (
-    *(_COLLECTOR, SETTINGS[0], *SETTINGS[2:], CALLBACK),
+    *(_COLLECTOR, *SETTINGS_OF_TIERS),
+    *(SETTINGS[0], *SETTINGS[2:], CALLBACK),
     Setting("period_bytes", 512, Range(0, 2**16), choices=(16, 512, 4096, 2**16, 0)),
 )
 """The first distances are drawn from the seed, for the only period: it is not promised that another
@@ -116,13 +118,18 @@ one counts before the next sample. Distances of less than 16 bytes on average ar
 each is rounded up to whole bytes."""
 
 
-def settings_of(library: str, structs: Structs) -> tuple[Setting, ...]:
-    """The settings that the library allows."""
-    collectors = [
-        number
+def collectors_of(structs: Structs) -> list[tuple[int, str]]:
+    """The collectors that a library has, with their numbers."""
+    return [
+        (number, name)
         for number, name in enumerate(COLLECTORS)
         if name not in _BUILT_WITH or structs.has(*_BUILT_WITH[name])
     ]
+
+
+def settings_of(library: str, structs: Structs) -> tuple[Setting, ...]:
+    """The settings that the library allows."""
+    collectors = [number for number, _ in collectors_of(structs)]
     return (
         process_setting(COLLECTOR, *[COLLECTORS.index(SERIAL)] * SERIAL_SHARE, *collectors),
         process_setting("buffer_bytes", *[BUFFER_BYTES] * 4, 0, 8 * BUFFER_BYTES),
@@ -137,9 +144,14 @@ def settings_of(library: str, structs: Structs) -> tuple[Setting, ...]:
 
 
 @cache
+def has_text(library: str, text: str) -> bool:
+    """Whether a text, such as a flag's name, is in the library."""
+    return text.encode() in Path(library).read_bytes()
+
+
 def has_compact_headers(library: str) -> bool:
     """Whether headers can have 8 bytes; then items start right after an array's length."""
-    return COMPACT_HEADERS.encode() in Path(library).read_bytes()
+    return has_text(library, COMPACT_HEADERS)
 
 
 def flags_for(chosen: Mapping[str, int]) -> tuple[str, ...]:
@@ -151,7 +163,8 @@ def flags_for(chosen: Mapping[str, int]) -> tuple[str, ...]:
         flags += [f"-Xms{heap_mib}m", f"-Xmn{scale * _YOUNG_KIB[collector]}k"]
     buffer_bytes = chosen.get("buffer_bytes", BUFFER_BYTES)
     flags += [f"-XX:TLABSize={buffer_bytes}"] if buffer_bytes else ["-XX:-UseTLAB"]
-    if "buffer_bytes" in chosen:
+    if "heap_scale" in chosen or "waste_share" in chosen:
+        # `hotspot` and `hotspot-jfr` predict buffers.
         flags += _PREDICTED_BUFFERS
     else:
         flags += [f"-XX:MinTLABSize={BUFFER_BYTES}", "-XX:TLABWasteIncrement=4"]

@@ -14,6 +14,7 @@ from typing_extensions import override
 from fuzz.problems import BadInputError
 from fuzz.targets.hotspot.assembler import METHOD, assembled_class
 from fuzz.targets.hotspot.class_file import NODE, OBJECT
+from fuzz.targets.hotspot.compilers import C1, C2, INTERPRETER, LEVELS, flags_to_compile
 from fuzz.targets.hotspot.java_machine import (
     NODE_LONGS,
     WEAK,
@@ -43,31 +44,33 @@ TYPES = {
     **dict.fromkeys(("string1", "string8", "array"), LENGTH),
     "weak": REFERENCE,
 }
-_COMPILED = (
-    *("-XX:+UseCompiler", "-Xbatch", "-XX:CompileThresholdScaling=0.02"),
-    *("-XX:CompileCommand=quiet", f"-XX:CompileCommand=compileonly,{MAKERS}.*"),
-    "-XX:-UseCodeCacheFlushing",
-)
-"""Flags with which the machine compiles the makers only, and keeps their machine code."""
 
 
 class Tier(NamedTuple):
     """A tier in which makers run."""
 
-    level: int
-    """The machine's number for it; 0 for the interpreter."""
-    flags: tuple[str, ...]
+    number: int
     inline_kinds: tuple[str, ...]
     """See Buffers. The interpreter calls the machine for arrays."""
     inline_spare_bytes: int
     """See Buffers. C2 calls the machine for an object that would end where its buffer does."""
 
+    @property
+    def level(self) -> int:
+        """The machine's number for it; 0 for the interpreter."""
+        return LEVELS[self.number]
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The machine's flags."""
+        return flags_to_compile(self.number, f"{MAKERS}.*")
+
 
 ALL_KINDS = ("node", "string", "array", "weakref")
 TIERS = {
-    1: Tier(0, (), ("node", "weakref"), 0),
-    2: Tier(1, (*_COMPILED, "-XX:TieredStopAtLevel=1"), ALL_KINDS, 0),
-    3: Tier(4, (*_COMPILED, "-XX:-TieredCompilation"), ALL_KINDS, WORD_BYTES),
+    INTERPRETER: Tier(INTERPRETER, ("node", "weakref"), 0),
+    C1: Tier(C1, ALL_KINDS, 0),
+    C2: Tier(C2, ALL_KINDS, WORD_BYTES),
 }
 """By their numbers. Without one, JNI allocates."""
 MEMBERS = {"init": (METHOD, WEAK, "<init>", f"(L{OBJECT};)V")}

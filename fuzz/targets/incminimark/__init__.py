@@ -60,7 +60,10 @@ COMPILED = Program(
     variant_of=INCMINIMARK.name,
     needs_more=True,
 )
+COMPILED_FINALIZERS = COMPILED.variant(
+    "-finalizers", "incminimark-jit with finalizers and pins", environment=["GCFUZZ_FINALIZERS=1"]
+)
 TARGETS = (
     *(INCMINIMARK, FINALIZERS, EXHAUSTION, TRANSLATED, TRANSLATED_FINALIZERS),
-    *(COMPILED, COMPILED.as_documented()),
+    *(COMPILED, COMPILED.as_documented(), COMPILED_FINALIZERS),
 )

@@ -2,12 +2,15 @@
 
    compiled.py asks for the operands of each step, and repeats the steps until they are machine code.
    Invariants: only the last round is answered, and it fails if the JIT has traced in it. The first
-   enums and STEPS_MAX are those of compiled.py. */
+   enums, STEPS_MAX and COPIED_MAX are those of compiled.py. */
 
-enum { OPERATION, FIRST, SECOND, PLACE, IS_OBSERVED, GUARD, HELD, OPERANDS };
-enum { FORGET_HELD = -1, KEEP_HELD = -2, ALL_OPTIMIZATIONS = 2, STEPS_MAX = 4096 };
+enum { OPERATION, FIRST, SECOND, PLACE, OBSERVED, GUARD, HELD, LOADS, LOADED_ROOT, OPERANDS };
+enum { NOT_OBSERVED, IS_OBSERVED, RAISES };
+enum { FORGET_HELD = -1, KEEP_HELD = -2, ALL_OPTIMIZATIONS = 2, STEPS_MAX = 4096, COPIED_MAX = 256 };
 /* Rounds until a loop is machine code, and until the bridge behind each failing guard is. */
 enum { COMPILED_ROUNDS = 2, WARM_UP_ROUNDS_MAX = 16 + 6 * GUARDS_MAX };
+/* The characters of compiled.py's TEXT repeat after this number. */
+enum { COPIED_CHARACTERS = 251 };
 
 static struct step {
     long action, fields[FIELDS_END], operands[OPERANDS];
@@ -19,19 +22,26 @@ static struct step {
 static long batch_count, steps_count, answered_count, told, rounds, compiled_rounds, failing_guards;
 static const char *objected;
 /* Whether the JIT has traced in this round. */
-static int is_traced, is_last_round;
+static int is_traced, is_last_round, has_pinned;
 
 #define ORDERED_ONLY (settings[OPTIMIZATIONS] != ALL_OPTIMIZATIONS)
 #define IS_INTERPRETED (settings[OPTIMIZATIONS] == 0)
+
+/* Whether objects may have finalizers and destructors. */
+long gcfuzz_has_finalizers(void)
+{
+    return getenv("GCFUZZ_FINALIZERS") != NULL;
+}
 
 static const char *compiled_contract(void)
 {
     static const char *const contracts[][3] = {
         {INTERPRETED, CONTRACT, CONTRACT_OF_HEAP},
         {INTERPRETED_AS_DOCUMENTED, CONTRACT_AS_DOCUMENTED, CONTRACT_OF_HEAP_AS_DOCUMENTED},
+        {INTERPRETED_WITH_FINALIZERS, CONTRACT_WITH_FINALIZERS, CONTRACT_OF_HEAP},
     };
     long optimizations = settings[OPTIMIZATIONS];
-    return contracts[getenv("GCFUZZ_AS_DOCUMENTED") != NULL]
+    return contracts[gcfuzz_has_finalizers() ? 2 : getenv("GCFUZZ_AS_DOCUMENTED") != NULL]
                     [optimizations == 0 || optimizations == ALL_OPTIMIZATIONS ? optimizations : 1];
 }
 
@@ -98,6 +108,7 @@ static void add_group(char *line)
 
 static void add_line(char *line)
 {
+    unanswered++;
     if (strstr(line, "\"allocate_group\"")) {
         add_group(line);
         return;
@@ -112,6 +123,7 @@ static void add_line(char *line)
 long gcfuzz_batch(void)
 {
     char *line;
+    unanswered = 0;
     while ((line = peek_line()) && !is_header(line)) {
         if (strncmp(skip_blanks(line), "{}", 2) == 0) {
             take_line(line);
@@ -172,7 +184,10 @@ static void choose_operation(struct step *step)
     set_operands(operands, OP_ELSEWHERE, 0, 0);
     operands[PLACE] = place_of(roots_count);
     operands[HELD] = FORGET_HELD;
-    if (fields[NONMOVABLE] == 1)
+    if (fields[NONMOVABLE] == 1 || fields[DESTRUCTOR] >= 0)
+        return;
+    if ((action == WRITE_NUMBER || action == READ_NUMBER) && kind == NODE &&
+        destructible_of(SLOT(root)))
         return;
     if (action == ALLOCATE_NODE)
         set_operands(operands, OP_NEW_NODE, fields[NUMBER], 0);
@@ -211,9 +226,8 @@ long gcfuzz_in_memory(long number)
 
 static long bytes_of_member(const struct step *step)
 {
-    long length = step->fields[LENGTH];
-    return step->action == ALLOCATE_NODE ? 32 :
-           step->action == ALLOCATE_ARRAY ? 16 + 8 * length : (25 + length + 7) / 8 * 8;
+    long kind = step->action == ALLOCATE_NODE ? NODE : step->action == ALLOCATE_ARRAY ? ARRAY : STRING;
+    return (unrounded_bytes(kind, step->fields[LENGTH]) + 7) / 8 * 8;
 }
 
 /* In the first round: whether this step begins a group that does not fit. The interpreter allocates
@@ -247,10 +261,11 @@ long gcfuzz_prepare(long number)
 static long settle(void)
 {
     long found = -1;
-    if (ALLOCATES(action) || action == LOAD_PREBUILT || (action == READ && SLOT(roots_count)))
-        set_roots_count(roots_count + 1, 0);
+    if (ALLOCATES(action) || action == LOAD_PREBUILT || action == RESURRECT ||
+        (action == READ && SLOT(roots_count)))
+        set_roots_count(roots_count + 1, kept_count);
     else if (action == FREE)
-        set_roots_count(roots_count - 1, 0);
+        set_roots_count(roots_count - 1, kept_count);
     else if (action == READ_NUMBER)
         return told;
     else if (action == READ_WEAKREF)
@@ -267,6 +282,8 @@ static long settle(void)
 void gcfuzz_learn(long number)
 {
     long operation = steps[number].operands[OPERATION], found = settle();
+    if (action == RUN_FINALIZERS)
+        take_finalized();
     int has_answer = action == READ || operation >= OP_NODE_NUMBER || action == READ_WEAKREF ||
                      action == TAKE_IDENTITY || action == CHECK_HEAP || action == COLLECT_MINOR ||
                      action == COLLECT_PROGRESS || action == COLLECT_STEP || action == COLLECT_FULL;
@@ -274,7 +291,10 @@ void gcfuzz_learn(long number)
     int is_quiet = is_store || (operation >= OP_NEW_NODE && operation <= OP_NEW_ARRAY_OF) ||
                    (action == READ && found >= 0);
     struct step *step = &steps[number];
-    step->cannot_wait = ORDERED_ONLY ? !is_quiet || minors > 0 : has_answer;
+    /* A block passes a pinned object where its members would not. So it is not known here when machine
+       code collects. */
+    has_pinned |= action == PIN;
+    step->cannot_wait = ORDERED_ONLY ? !is_quiet || minors > 0 || has_pinned : has_answer;
     step->cannot_wait |= step->before && step[-1].cannot_wait;
 }
 
@@ -300,15 +320,29 @@ static void hold_root(long number)
     operands[FIRST] = FORGET_HELD;
 }
 
+/* Forget what a round has done. */
+static void forget_round(void)
+{
+    forget_events();
+    set_roots_count(0, 0);
+    answered_count = identities_count = destructibles_count = 0;
+    pending.count = kept.count = called.count = 0;
+}
+
 /* Decide after which steps to observe. Within a group only the interpreter is observed. */
 void gcfuzz_plan(void)
 {
     for (long number = 0; number < steps_count; number++) {
         struct step *step = &steps[number], *next = step + 1;
         int is_last = number + 1 == steps_count;
-        step->operands[IS_OBSERVED] =
-            is_last || (has_more(step) && IS_INTERPRETED) ||
-            (!has_more(step) && is_observed_before(step, next));
+        step->operands[LOADS] = step->before == 0 && step->operands[OPERATION] >= OP_NEW_NODE &&
+                                step->operands[OPERATION] <= OP_NEW_ARRAY_OF;
+        /* The newest root, which is the most likely to move. */
+        step->operands[LOADED_ROOT] =
+            step->operands[PLACE] + 1 < ROOTS_MAX ? step->operands[PLACE] + 1 : -1;
+        if (is_last || (has_more(step) && IS_INTERPRETED) ||
+            (!has_more(step) && is_observed_before(step, next)))
+            step->operands[OBSERVED] = settings[EXCEPTIONS] ? RAISES : IS_OBSERVED;
     }
     for (long number = 2; number < steps_count; number++)
         hold_root(number);
@@ -317,9 +351,7 @@ void gcfuzz_plan(void)
         if (place < steps_count && !has_more(&steps[place]))
             steps[place].operands[GUARD] = guard;
     }
-    forget_events();
-    set_roots_count(0, 0);
-    identities_count = 0;
+    forget_round();
     is_muted = 1;
 }
 
@@ -368,23 +400,55 @@ static void name_sampled(long before)
     addresses_count = 0;
 }
 
+/* Where the present line of the output begins. */
+static size_t line_start;
+
 /* Without the JIT, each member of a group is an allocation and has an answer. */
 static void put_member(const struct step *step)
 {
-    static size_t before;
-    if (step->before == 0)
-        before = output_length;
     put(step->before ? ", " : "{\"members\": [");
-    put_answer(-1, before);
+    put_answer(-1, line_start);
     if (!problem && !has_more(step))
         put("]}\n");
 }
 
+/* Why that is wrong which machine code has read before the last allocation, or NULL. */
+static const char *wrong_registers(long number, long whole, double fraction, word root)
+{
+    int is_forgotten = 0;
+    for (; number >= 0 && !steps[number].operands[LOADS]; number--)
+        is_forgotten |= steps[number].action == FREE ||
+                        (number > 0 && steps[number - 1].operands[OBSERVED]);
+    if (number < 0)
+        return NULL;
+    if (whole != gcfuzz_in_memory(number) || fraction != (double)number + 0.5)
+        return "RuntimeError: a number in a register has changed during an allocation";
+    long place = steps[number].operands[LOADED_ROOT];
+    if (place >= 0 && !is_forgotten && root != SLOT(place_of(place)))
+        return "RuntimeError: a root in a register is not where its object is";
+    return NULL;
+}
+
+/* Why the characters of the last roots are wrong, or NULL. They are the new objects of these steps. */
+static const char *wrong_text(long first, long last)
+{
+    for (long number = last, slot = roots_count - 1; number >= first; number--, slot--) {
+        long length = steps[number].fields[LENGTH];
+        if (steps[number].operands[OPERATION] != OP_NEW_STRING || length > COPIED_MAX)
+            continue;
+        for (long offset = 0; offset < length; offset++)
+            if (characters_of(SLOT(slot))[offset] != offset % COPIED_CHARACTERS)
+                return "RuntimeError: a new string lacks a character that was copied";
+    }
+    return NULL;
+}
+
 /* Answer all steps up to this one. What has happened since the last observation belongs to the first
    of them: an allocation. */
-void gcfuzz_observe(long number)
+void gcfuzz_observe(long number, long whole, double fraction, void *root)
 {
     long identity = fields[IDENTITY];
+    const char *wrong = is_muted ? NULL : wrong_registers(number, whole, fraction, (word)root);
     for (; answered_count <= number && !is_broken; answered_count++) {
         gcfuzz_take_step(answered_count);
         fields[IDENTITY] = identity;
@@ -392,15 +456,26 @@ void gcfuzz_observe(long number)
         long found = settle();
         if (has_more(step) && !IS_INTERPRETED)
             continue;
+        unanswered -= !is_muted && !has_more(step);
+        if (step->before == 0 || !IS_INTERPRETED)
+            line_start = output_length;
         name_sampled(step->before);
         is_group = step->members > 0 && !IS_INTERPRETED;
         members_count = is_group ? step->members : 1;
-        if (!is_muted && step->members && IS_INTERPRETED)
+        if (!is_muted && ORDERED_ONLY && !wrong)
+            wrong = wrong_text(answered_count - members_count + 1, answered_count);
+        if (wrong) {
+            output_length = line_start;
+            put_error(wrong);
+            is_broken = 1;
+        } else if (!is_muted && step->members && IS_INTERPRETED)
             put_member(step);
         else if (!is_muted && ORDERED_ONLY)
             gcfuzz_answer(found);
         else if (!is_muted)
             put_heap_answer(found);
+        else if (action == RUN_FINALIZERS)
+            take_finalized();
         if (ORDERED_ONLY || answered_count == number)
             forget_events();
     }
@@ -417,7 +492,10 @@ static void end_batch(int is_compiled)
     for (; answered_count < batch_count; answered_count++) {
         if (has_more(&steps[answered_count]))
             continue;
-        put_error(objected ? objected : "IllegalError: the heap is gone after an error");
+        if (objected)
+            put_error(objected);
+        else
+            put_gone();
         objected = NULL;
     }
     char *line = peek_line();
@@ -438,8 +516,47 @@ long gcfuzz_planted(void)
 /* The heap is empty. */
 void gcfuzz_count_from_here(void)
 {
-    is_muted = 0;
-    forget_events();
+    forget_round();
+}
+
+/* How many objects were kept until now. */
+long gcfuzz_forget_kept(void)
+{
+    long count = kept_count;
+    kept_count = 0;
+    return count;
+}
+
+/* Where an object that was taken from the queue of finalizers is kept, or -1. */
+long gcfuzz_next_kept(void)
+{
+    if (fields[KEEP] != 1)
+        return -1;
+    check_room_for_root();
+    return kept_count++;
+}
+
+long gcfuzz_kept_place(void)
+{
+    long place = place_of_kept(fields[NUMBER]);
+    if (place < 0)
+        end_trace("RuntimeError: there is no such object");
+    return place;
+}
+
+long gcfuzz_is_warming_up(void)
+{
+    return is_muted;
+}
+
+/* The number of an object is in no field of it, if it has a destructor or is a weak reference. */
+void gcfuzz_use_hidden_number(void)
+{
+    word object = SLOT(fields[ROOT]);
+    if (action == READ_NUMBER)
+        told = number_of(object);
+    else
+        destructible_of(object)->integer = fields[NUMBER];
 }
 
 void gcfuzz_has_traced(void)
@@ -466,8 +583,7 @@ long gcfuzz_end_round(long is_compiled)
         compiled_rounds = 0;
         is_last_round |= failing_guards++ == settings[FAILING_GUARDS];
     }
-    answered_count = 0;
-    identities_count = 0;
-    set_roots_count(0, 0);
+    is_muted = !is_last_round;
+    forget_round();
     return is_last_round;
 }

@@ -10,7 +10,8 @@ then muted, until it is machine code; and at last once from an empty heap, with 
 Invariants. The roots are a prebuilt array, so that storing one is a store with its inlined barrier.
 Operands are constants of the machine code, but for lengths and indexes that it reads from memory.
 An observation is a call, which ends a block of allocations. So there is one before each allocation
-and group, and after all that cannot wait for it.
+and group, and after all that cannot wait for it. Each also shows two numbers and a root. Machine
+code has read them before the allocations, and kept them in registers.
 """
 # Python 2.7 has no annotations.
 # ruff: noqa: ANN001, ANN002, ANN201, ANN204, C901, D103, PLR0912, PLR0913, RUF012, UP004
@@ -43,9 +44,12 @@ from translated import (
 
 STRINGS = translated.STRINGS = rstr.STR
 """The only strings whose length machine code may read from memory."""
-OPERATION, FIRST, SECOND, PLACE, IS_OBSERVED, GUARD, HELD, OPERANDS = range(8)
+OPERATION, FIRST, SECOND, PLACE, OBSERVED, GUARD, HELD, LOADS, LOADED_ROOT, OPERANDS = range(10)
+NOT_OBSERVED, IS_OBSERVED, RAISES = range(3)
 FORGET_HELD, KEEP_HELD = -1, -2
 """What becomes of the held object after a step, if no place of a root is named."""
+COPIED_MAX = 256
+"""How many characters a new string gets at most."""
 STEPS_MAX = 4096
 ALL_OPTIMIZATIONS = 2
 ORDERED = "intbounds:rewrite:pure"
@@ -64,11 +68,17 @@ take_step = external("take_step", Signed, Signed)
 next_place = external("next_place", Signed)
 tell = external("tell", Void, Signed)
 seen = external("seen", Void, Signed)
-answer_up_to = external("observe", Void, Signed)
+answer_up_to = external("observe", Void, Signed, Signed, lltype.Float, llmemory.Address)
 count_round = external("end_round", Signed, Signed)
 guard_fails = external("guard_fails", Signed, Signed)
 has_traced = external("has_traced", Void)
 count_from_here = external("count_from_here", Void)
+has_finalizers = external("has_finalizers", Signed)
+forget_kept = external("forget_kept", Signed)
+next_kept = external("next_kept", Signed)
+kept_place = external("kept_place", Signed)
+use_hidden_number = external("use_hidden_number", Void)
+is_warming_up = external("is_warming_up", Signed)
 
 
 class OperationCode(object):
@@ -78,6 +88,22 @@ class OperationCode(object):
 translated.number_names(OperationCode, translated.OPERATIONS)
 ROOTS = lltype.malloc(ARRAYS, ROOTS_MAX, immortal=True, zero=True)
 IN_MEMORY = lltype.malloc(rffi.CArray(Signed), STEPS_MAX, flavor="raw", immortal=True, zero=True)
+FRACTIONS = lltype.malloc(
+    rffi.CArray(lltype.Float), STEPS_MAX, flavor="raw", immortal=True, zero=True
+)
+TAKEN = lltype.malloc(ARRAYS, ROOTS_MAX, immortal=True, zero=True)
+"""The objects that were taken from the queue of finalizers, and kept."""
+REGISTERED = lltype.malloc(ARRAYS, STEPS_MAX, immortal=True, zero=True)
+"""The objects with finalizers, in a round that is not answered. There none dies for sure: while the
+JIT traces, it keeps alive what it has seen."""
+TEXT = lltype.malloc(
+    lltype.GcStruct("gcfuzz_text", ("text", lltype.Ptr(STRINGS)), hints={"immutable": True}),
+    immortal=True,
+)
+"""What is copied into new strings. The JIT knows that the field is constant, the annotator not."""
+TEXT.text = lltype.malloc(STRINGS, COPIED_MAX, immortal=True, zero=True)
+for offset in range(COPIED_MAX):
+    TEXT.text.chars[offset] = chr(offset % 251)
 FAILS = lltype.malloc(
     rffi.CArray(Signed), contract.GUARDS_MAX, flavor="raw", immortal=True, zero=True
 )
@@ -101,6 +127,15 @@ def keep(obj):
 translated.keep = keep
 
 
+def taken(address):
+    place = next_kept()
+    if place >= 0:
+        TAKEN[place] = llmemory.cast_adr_to_ptr(address, GCREF)
+
+
+translated.taken = taken
+
+
 # What machine code does.
 
 
@@ -110,10 +145,23 @@ def call_tell(number):
 
 
 @jit.dont_look_inside
-def observe(step):
+def observe(step, whole, fraction, root):
     show_stores()
     llop.gc_gcfuzz(Void, translated.FIGURES, 0, 0)
-    answer_up_to(step)
+    answer_up_to(step, whole, fraction, llmemory.cast_ptr_to_adr(root))
+
+
+class AnsweredError(Exception):
+    """An exception after an allocation."""
+
+
+ANSWERED = AnsweredError()
+
+
+@jit.dont_look_inside
+def observe_and_raise(step, whole, fraction, root):
+    observe(step, whole, fraction, root)
+    raise ANSWERED
 
 
 def show_stores():
@@ -158,6 +206,15 @@ def store(place, obj):
 store._annspecialcase_ = "specialize:ll"
 
 
+def new_string(length):
+    string = lltype.malloc(STRINGS, length)
+    if length <= COPIED_MAX:
+        # A call that ends no block. The annotator must not know that the starts are 0.
+        start = length - length
+        rstr.copy_string_contents(TEXT.text, string, start, start, length)
+    return string
+
+
 def step(program, pc, held):
     """Carry out one action."""
     code = program.code
@@ -170,7 +227,7 @@ def step(program, pc, held):
         node.x = first
         store(place, node)
     elif operation == OperationCode.new_string:
-        store(place, lltype.malloc(STRINGS, first))
+        store(place, new_string(first))
     elif operation == OperationCode.new_array:
         store(place, lltype.malloc(ARRAYS, first))
     elif operation == OperationCode.new_string_of:
@@ -206,8 +263,17 @@ def step(program, pc, held):
         call_tell(len(string.chars))
     else:
         carry_out_elsewhere(number)
-    if code[pc + IS_OBSERVED]:
-        observe(number)
+
+
+def observe_after(program, pc, whole, fraction, root):
+    number, observed = pc / OPERANDS, program.code[pc + OBSERVED]
+    if observed == RAISES:
+        try:
+            observe_and_raise(number, whole, fraction, root)
+        except AnsweredError:
+            return
+    elif observed == IS_OBSERVED:
+        observe(number, whole, fraction, root)
 
 
 driver = jit.JitDriver(greens=["pc", "program"], reds="auto")
@@ -215,18 +281,26 @@ driver = jit.JitDriver(greens=["pc", "program"], reds="auto")
 
 def run(program):
     """Repeat the program. The last round ends the process."""
-    pc, held = 0, lltype.nullptr(GCREF.TO)
+    pc, whole, fraction = 0, 0, 0.0
+    held = root = lltype.nullptr(GCREF.TO)
     while True:
         driver.jit_merge_point(pc=pc, program=program)
         if program.code[pc] == OperationCode.end:
             is_compiled = 0
             if jit.we_are_jitted():
                 is_compiled = 1
-            held = lltype.nullptr(GCREF.TO)
+            held = root = lltype.nullptr(GCREF.TO)
             end_round(is_compiled)
             pc = 0
         else:
+            if program.code[pc + LOADS]:
+                whole, fraction = IN_MEMORY[pc / OPERANDS], FRACTIONS[pc / OPERANDS]
+                root = root_at(program.code[pc + LOADED_ROOT])
             step(program, pc, held)
+            observe_after(program, pc, whole, fraction, root)
+            if program.code[pc + OBSERVED]:
+                # It must not keep an object alive that is freed next.
+                root = lltype.nullptr(GCREF.TO)
             held = held_after(program, pc, held)
             guard = program.code[pc + GUARD]
             if guard and FAILS[guard - 1]:
@@ -245,8 +319,27 @@ def carry_out_elsewhere(number):
         load_prebuilt(translated.field(FieldCode.index))
     elif action == ActionCode.free:
         free(translated.field(FieldCode.root))
+    elif action == ActionCode.resurrect:
+        keep(resurrected(translated.field(FieldCode.number)))
+    elif action == ActionCode.register_finalizer:
+        if is_warming_up():
+            obj = translated.object_in(translated.field(FieldCode.root))
+            REGISTERED[translated.field(FieldCode.number)] = obj
+        translated.carry_out(action)
+    elif action in (ActionCode.read_number, ActionCode.write_number):
+        use_hidden_number()
+    elif action == ActionCode.run_finalizers:
+        for place in range(forget_kept()):
+            TAKEN[place] = lltype.nullptr(GCREF.TO)
+        translated.run_finalizers()
     else:
         translated.carry_out(action)
+
+
+def resurrected(number):
+    if is_warming_up():
+        return REGISTERED[number]
+    return TAKEN[kept_place()]
 
 
 def load_prebuilt(index):
@@ -275,11 +368,15 @@ def end_round(is_compiled):
     empty_heap()
     if is_last:
         begin_round()
+    elif has_finalizers():
+        forget_dead()
 
 
 def empty_heap():
     for place in range(ROOTS_MAX):
-        ROOTS[place] = lltype.nullptr(GCREF.TO)
+        ROOTS[place] = TAKEN[place] = lltype.nullptr(GCREF.TO)
+    for number in range(STEPS_MAX):
+        REGISTERED[number] = lltype.nullptr(GCREF.TO)
     for index in range(PREBUILT_MAX):
         node, array = PREBUILT_NODES[index], PREBUILT_ARRAYS[index]
         node.x = 0
@@ -292,10 +389,18 @@ def empty_heap():
 
 
 def begin_round():
-    """Begin with an empty nursery, and no collection in progress."""
-    llop.gc__collect(Void, 2)
-    llop.gc__collect(Void, 2)
+    """Begin with an empty nursery, no collection in progress, and no finalizer to run."""
+    forget_dead()
     replace_nursery(translated.setting(translated.SettingCode.nursery_bytes))
+
+
+def forget_dead():
+    """Let no object of this round get into the queue of finalizers in a later one."""
+    llop.gc__collect(Void, 2)
+    llop.gc__collect(Void, 2)
+    while translated.next_dead():
+        # It may keep another one alive.
+        llop.gc__collect(Void, 2)
     count_from_here()
 
 
@@ -334,12 +439,14 @@ def record(program, steps):
         load(program, known)
     program.code[number * OPERANDS] = OperationCode.end
     empty_heap()
+    if has_finalizers():
+        forget_dead()
 
 
 def load(program, number):
     for index in range(OPERANDS):
         program.code[number * OPERANDS + index] = operand(number, index)
-    IN_MEMORY[number] = in_memory(number)
+    IN_MEMORY[number], FRACTIONS[number] = in_memory(number), number + 0.5
 
 
 def choose_optimizations(optimizations):

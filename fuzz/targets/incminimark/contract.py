@@ -159,6 +159,7 @@ COMPILED_SETTINGS = [
     setting("optimizations", 1, 0, 2, choices=[0, 1, 1, 1, 2, 2, 2]),
     setting("operands_in_memory", 0, 0, 1, choices=[0, 0, 1]),
     setting("failing_guards", 0, 0, GUARDS_MAX, choices=[0, 0, 1, GUARDS_MAX]),
+    setting("exceptions", 0, 0, 1, choices=[0, 0, 1]),
     setting("repaired", 3, 3, 3),
     setting("single_step_marking", 0, 0, 0),
 ] + SETTINGS[3:]
@@ -166,7 +167,8 @@ COMPILED_SETTINGS = [
 JIT has many objects. `optimizations`: no JIT; those
 that keep the order of allocations; all. `operands_in_memory`: of lengths and indexes of items.
 `failing_guards`: how many there are in the answered round, each of which leads to a bridge.
-`repaired`: the lost write (1), the limit of young arrays (2), or both (3)."""
+`exceptions`: whether the call after an allocation raises one. `repaired`: the lost write (1), the
+limit of young arrays (2), or both (3)."""
 AS_SHIPPED = setting("repaired", 3, 0, 3)
 COMPILED_ACTIONS = (
     ("allocate_node", "allocate_string", "allocate_array", "load_prebuilt", "free", "read")
@@ -217,6 +219,11 @@ def of_heap(contract):
     result = dict(contract, actions=actions, observes=list(OF_HEAP), promises=[])
     result.pop("sampling", None)
     return result
+
+
+def with_pins(contract):
+    """The same contract with pins, whose legality depends on answers. So no trace is sent ahead."""
+    return dict(contract, actions=sorted(contract["actions"] + ["pin", "unpin"]))
 
 
 def interpreted(contract):

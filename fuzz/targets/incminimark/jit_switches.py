@@ -18,7 +18,7 @@ from translated import SettingCode
 
 REPAIRS = ("LOST_WRITE", "LIMIT")
 """The bits of the setting `repaired`."""
-MISTAKES = ("NO_BARRIER", "ROUNDED_DOWN", "SHORT_GROUP", "NO_ZERO", "NO_ROOTS")
+MISTAKES = ("NO_BARRIER", "ROUNDED_DOWN", "SHORT_GROUP", "NO_ZERO", "NO_ROOTS", "NO_FLOATS")
 """The values of GCFUZZ_PLANTED, from 1."""
 SWITCHES = dict([(name, 1 << bit) for bit, name in enumerate(REPAIRS)])
 SWITCHES.update([(name, value) for value, name in enumerate(MISTAKES, 1)])
@@ -67,6 +67,8 @@ EMPTY_MAP = """\
         if is_planted(NO_ROOTS):
             return gcmap
 """
+SAVED = "        self._push_all_regs_to_frame(mc, [ecx, edx], self.cpu.supports_floats)\n"
+NOT_ALL_SAVED = SAVED.replace("supports_floats", "supports_floats and not is_planted(NO_FLOATS)")
 NO_BARRIER_IF = "if not is_planted(NO_BARRIER) and not self.write_barrier_applied(val):\n"
 CHANGES = (
     (GcRewriterAssembler, "transform_to_gc_load", READ_ITEM, READ_ITEM + ZEROS_FIRST),
@@ -75,6 +77,7 @@ CHANGES = (
     (GcRewriterAssembler, "gen_malloc_nursery", ROUNDING, DOWN + ROUNDING),
     (GcRewriterAssembler, "gen_malloc_nursery", SUM, SUM + ONE_WORD_LESS),
     (GcRewriterAssembler, "clear_gc_fields", ZEROS, NO_ZEROS + ZEROS),
+    (Assembler386, "_build_malloc_slowpath", SAVED, NOT_ALL_SAVED),
     (RegAlloc, "get_gcmap", ROOT_MAP, ROOT_MAP + EMPTY_MAP),
 )
 

@@ -6,7 +6,7 @@ comes first. So the check is the one that each allocation has. There are no repo
 only.
 
 Invariant: `sample_point` is as far from `nursery_free` as bytes are left until the next sample,
-also beyond the nursery. No object is pinned.
+also beyond the nursery. No object is pinned while sampling is on.
 """
 # Python 2.7 has no annotations.
 # ruff: noqa: ANN001, ANN201, ANN202, D103, RUF005, SLF001
@@ -29,6 +29,9 @@ def collect_and_reserve(gc, totalsize):
     if gc.nursery_free > gc.real_nursery_top:
         gc.free_before = result
         result = reserve(gc, totalsize)
+        # An object that was pinned may lie between.
+        gc.sample_point += result - gc.free_before
+        gc.real_nursery_top = gc.nursery_top
         gc.free_before = llmemory.NULL
     gc.take_samples(result)
     return result

@@ -236,6 +236,8 @@ static const char *problem;
 static int is_muted;
 /* No action can be carried out before the next header. */
 static int is_broken = 1;
+/* How many lines were read and have no answer: more than one in a batch. */
+static long unanswered = 1;
 
 static void end_trace(const char *error);
 
@@ -310,13 +312,13 @@ static long references_of(word object, word **references)
     return kind == NODE ? 2 : kind == ARRAY ? number_of(object) : 0;
 }
 
-static long unrounded_bytes(word object)
+static long unrounded_bytes(long kind, long length)
 {
-    switch (kind_of(object)) {
+    switch (kind) {
     case NODE: return 32;
     case WEAKREF: return 16;
-    case ARRAY: return 16 + 8 * number_of(object);
-    default: return 25 + number_of(object);
+    case ARRAY: return 16 + 8 * length;
+    default: return 25 + length;
     }
 }
 
@@ -725,6 +727,11 @@ static void put_finalized(void)
     put_numbers(&called, 1);
     put_numbers(&pending, !called.count);
     put("]");
+}
+
+/* What was in the queue is kept now, or gone. */
+static void take_finalized(void)
+{
     struct numbers emptied = kept;
     kept = pending;
     pending = emptied;
@@ -753,7 +760,8 @@ static int put_allocated(int is_first)
         if (kind_of(SLOT(slot)) == STRING)
             fill_string(SLOT(slot));
     is_first = put_field("size", is_first);
-    put_number(is_inside ? (long)(gc.free - object) : unrounded_bytes(object));
+    put_number(is_inside ? (long)(gc.free - object)
+                         : unrounded_bytes(kind_of(object), number_of(object)));
     put(is_inside ? ", \"outside\": false, \"at\": " : ", \"outside\": true");
     if (is_inside)
         put_number((long)(object - gc.nursery));
@@ -817,6 +825,7 @@ static void put_answer(long found, size_t before)
     } else if (action == RUN_FINALIZERS) {
         is_first = put_field("finalized", is_first);
         put_finalized();
+        take_finalized();
     } else if (action == TAKE_IDENTITY) {
         is_first = put_field("identity", is_first);
         put_number(fields[IDENTITY]);
@@ -950,16 +959,23 @@ static void fork_for_trace(void)
         die_as(status);
 }
 
+static void put_gone(void)
+{
+    put_error("IllegalError: the heap is gone after an error; send a header");
+}
+
 static void end_trace(const char *error)
 {
     put_error(error);
     is_broken = 1;
+    while (--unanswered > 0)
+        put_gone();
     for (;;) {
         char *line = peek_line();
         if (!line || is_header(line))
             end_child(line);
         take_line(line);
-        put_error("IllegalError: the heap is gone after an error; send a header");
+        put_gone();
     }
 }
 
@@ -1067,7 +1083,7 @@ long gcfuzz_next(void)
         int is_right = read_object(skip_blanks(line), FIELD_NAMES, FIELDS_END, fields) != NULL;
         take_line(line);
         if (is_broken) {
-            put_error("IllegalError: the heap is gone after an error; send a header");
+            put_gone();
             continue;
         }
         order_length = samples = minors = 0;

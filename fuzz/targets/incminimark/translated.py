@@ -144,6 +144,9 @@ def contract_templates():
         }
         for name in sorted(lines):
             lines[name + "_AS_DOCUMENTED"] = contract.as_documented(lines[name])
+        for name in ("INTERPRETED", "CONTRACT"):
+            more = contract.with_pins(contract.with_finalizers(lines[name]))
+            lines[name + "_WITH_FINALIZERS"] = more
     else:
         lines = {"CONTRACT": stated, "CONTRACT_WITH_FINALIZERS": contract.with_finalizers(stated)}
         lines = {name: with_contents(each) for name, each in lines.items()}
@@ -163,7 +166,7 @@ def contract_template(stated):
     """A contract's line. `translated.c` replaces @0 to @3 by figures, and @P by the prebuilt."""
     layout = dict(stated["layout"], large_object_bytes="@1")
     stated = dict(stated, nursery_bytes="@0", layout=layout, prebuilt=["@P"])
-    if stated["pins_max"]:
+    if "pin" in stated["actions"]:
         stated["pins_max"] = "@2"
     if stated["old_space"]:
         stated["old_space"] = dict(stated["old_space"], threshold_bytes="@3")
@@ -245,6 +248,7 @@ def c_source():
 CALLBACK = lltype.Ptr(lltype.FuncType([lltype.Signed], lltype.Void))
 C_TYPES = {
     lltype.Signed: "long",
+    lltype.Float: "double",
     lltype.Void: "void",
     llmemory.Address: "void *",
     CALLBACK: "void (*)(long)",
@@ -555,10 +559,14 @@ class Queue(rgc.FinalizerQueue):
 QUEUE = Queue()
 
 
+def next_dead():
+    """The next object of the queue, or a null."""
+    return llop.gc_fq_next_dead(GCREF, rgc.FinalizerQueue._get_tag(QUEUE))
+
+
 def run_finalizers():
-    tag = rgc.FinalizerQueue._get_tag(QUEUE)
     while True:
-        obj = llop.gc_fq_next_dead(GCREF, tag)
+        obj = next_dead()
         if not obj:
             break
         taken(llmemory.cast_ptr_to_adr(obj))

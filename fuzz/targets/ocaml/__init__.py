@@ -9,13 +9,13 @@ from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily
 OCAML = Program(
     name="ocaml",
     chunk_actions=16_384,
-    description="Memprof of a stock OCaml 4.13 or 5.3",
+    description="Memprof of a stock OCaml 4.13, 4.14 or 5.3",
     options=(PathOption("ocaml", "The ocamlopt of ocaml.  [default: on PATH]"),),
-    command=PythonDriver(__name__, lazily("fuzz.targets.ocaml.find:made_program")),
+    command=PythonDriver(__name__, lazily("fuzz.targets.ocaml.find:made_programs")),
 )
 FINALIZERS = OCAML.variant(
     "-finalizers",
-    "Gc.finalise, Weak and Ephemeron of a stock OCaml 4.13 or 5.3",
+    "Gc.finalise, Weak and Ephemeron of a stock OCaml 4.13, 4.14 or 5.3",
     driver="finalizers_driver",
 )
 TARGETS = (OCAML, FINALIZERS)

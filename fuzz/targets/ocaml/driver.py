@@ -1,4 +1,4 @@
-"""The driver of `ocaml`: `python -m fuzz.targets.ocaml.driver NAME PROGRAM VERSION`.
+"""The driver of `ocaml`: `python -m fuzz.targets.ocaml.driver NAME NATIVE BYTECODE VERSION`.
 
 It sends the actions to the mutator. Each trace has a copy of the mutator's process, since only that
 resets Memprof's generator. Invariant: of Memprof it uses only what Memprof's callbacks report.
@@ -8,37 +8,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from struct import Struct, unpack
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from fuzz.protocol import actions
 from fuzz.protocol.contract import Contract
-from fuzz.targets.ocaml.contract import SETTINGS, WORD_BYTES, contract
+from fuzz.targets.ocaml.contract import BYTECODE, NATIVE, SETTINGS, WORD_BYTES, contract
 from fuzz.targets.process.asked_process import AskedProcess
 from fuzz.targets.process.driver import CarryOut, Driver
 
-MESSAGE = Struct("=8q")
-WALK, END, SUMS = 13, 14, 23
+MESSAGE_INTEGERS = 12
+MESSAGE = Struct(f"={MESSAGE_INTEGERS}q")
+WALK, END, SUMS, NODES = 13, 14, 23, 24
+
+
+class MemprofSample(NamedTuple):
+    """A block that Memprof has sampled."""
+
+    words: int
+    samples: int
+    line: int
+    """The line of mutator.ml that has allocated it; 0 if it is unknown."""
 
 
 class OcamlMutator(AskedProcess):
-    """The mutator's program. (See mutator.ml.)"""
+    """The mutator's program of that tier, which it checks itself. (See mutator.ml.)"""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, tier: int) -> None:
         super().__init__([program], {"OCAMLRUNPARAM": f"s={SETTINGS[0].default}"})
-        self._beginning: tuple[int, int] | None = (SETTINGS[0].default, 0)
+        self.tier = tier
+        self._beginning: tuple[int, int, int] | None = (SETTINGS[0].default, 0, tier)
         self.collections = 0
         """The minor collections of this trace."""
-        self.sampled: tuple[int, ...] = ()
-        """The words of the block that was sampled meanwhile, and how often it was, if one was."""
+        self.sampled: tuple[MemprofSample, ...] = ()
+        """The blocks that were sampled meanwhile."""
 
     def begin(self, minor_heap_words: int, batches: int) -> None:
         """Start a trace. The mutator forks at the first question: half of the headers have none."""
         if self._beginning is None:
             self._send_numbers(END)
-        self._beginning, self.collections = (minor_heap_words, batches), 0
+        self._beginning, self.collections = (minor_heap_words, batches, self.tier), 0
 
     def _send_numbers(self, *numbers: int) -> None:
-        self.send(MESSAGE.pack(*numbers, *[0] * (8 - len(numbers))))
+        self.send(MESSAGE.pack(*numbers, *[0] * (MESSAGE_INTEGERS - len(numbers))))
 
     def ask(self, what: int, *numbers: int) -> tuple[int, ...]:
         if self._beginning is not None:
@@ -50,7 +61,7 @@ class OcamlMutator(AskedProcess):
         if value_count < 0:
             raise ValueError("OCaml cannot do that")
         self.collections, *sampled = answer[value_count:]
-        self.sampled = tuple(sampled)
+        self.sampled = tuple(map(MemprofSample, *(sampled[first::3] for first in range(3))))
         return tuple(answer[:value_count])
 
 
@@ -59,19 +70,22 @@ class OcamlDriver(Driver):
 
     settings = SETTINGS
 
-    def __init__(self, name: str, program: str, version: str) -> None:
+    def __init__(self, name: str, native: str, bytecode: str, version: str) -> None:
         super().__init__(name)
-        self._program = program
+        self._programs = {BYTECODE: bytecode, NATIVE: native}
         self._version = version
+        self._mutators: dict[int, OcamlMutator] = {}
         self.mutator: OcamlMutator | None = None
 
     def close(self) -> None:
-        if self.mutator is not None:
-            self.mutator.close()
+        for mutator in self._mutators.values():
+            mutator.close()
 
     def begin(self, chosen: Mapping[str, int]) -> Contract:
+        tier = chosen["tier"]
+        self.mutator = self._mutators.get(tier)
         if self.mutator is None or self.mutator.has_ended:
-            self.mutator = OcamlMutator(self._program)
+            self.mutator = self._mutators[tier] = OcamlMutator(self._programs[tier], tier)
         self.mutator.begin(chosen["minor_heap_words"], chosen["sampler_seed"])
         self.collections = 0
         return contract(self._version, self.actions, chosen)
@@ -86,11 +100,34 @@ class OcamlDriver(Driver):
         """The size of the block; whether it was sampled goes to the observation."""
         [words] = self.ask(what, *numbers)
         assert self.mutator is not None
-        if self.mutator.sampled:
-            sampled_words, self.observation.samples = self.mutator.sampled
-            if sampled_words != words:
-                raise ValueError(f"a block of {sampled_words} words was sampled, not of {words}")
+        for sampled in self.mutator.sampled:
+            self._check_words(sampled, words)
+            self.observation.samples += sampled.samples
         return words * WORD_BYTES
+
+    def _check_words(self, sampled: MemprofSample, words: int) -> None:
+        if sampled.words != words:
+            raise ValueError(f"a block of {sampled.words} words was sampled, not of {words}")
+
+    def allocate_group(self, action: actions.AllocateGroup) -> int:
+        """The size of all nodes. Bytecode allocates each of them by itself."""
+        assert self.mutator is not None
+        nodes, observation = action.members, self.observation
+        if self.mutator.tier == BYTECODE:
+            answers = [self.perform(actions.alone(node, action.thread)) for node in nodes]
+            self.observation, observation.members = observation, answers
+            return sum(answer.size or 0 for answer in answers)
+        numbers = (half for node in nodes for half in halves(node.number))
+        *words, first_line = self.ask(NODES, len(nodes), *numbers)
+        observation.samples_by_member = [0] * len(nodes)
+        for sampled in self.mutator.sampled:
+            member = sampled.line - first_line
+            if member not in range(len(nodes)):
+                raise ValueError(f"line {sampled.line} was sampled, not {first_line} or after")
+            self._check_words(sampled, words[member])
+            observation.samples_by_member[member] += sampled.samples
+        observation.samples = sum(observation.samples_by_member)
+        return sum(words) * WORD_BYTES
 
     def read(self, root: int, field: int) -> int | None:
         [found] = self.ask(4, root, field)
@@ -115,6 +152,7 @@ class OcamlDriver(Driver):
         actions.AllocateNode: lambda driver, each: driver.allocate(0, *halves(each.number)),
         actions.AllocateString: lambda driver, each: driver.allocate(1, each.length),
         actions.AllocateArray: lambda driver, each: driver.allocate(2, each.length),
+        actions.AllocateGroup: lambda driver, each: driver.allocate_group(each),
         actions.Free: lambda driver, each: driver.ask(3, each.root),
         actions.Read: lambda driver, each: driver.read(each.root, each.field),
         actions.Write: lambda driver, each: driver.write(each.root, each.field, each.value),

@@ -1,8 +1,8 @@
 """The driver of `ocaml-finalizers`: finalisers, weak pointers and ephemerons of a stock OCaml.
 
-`python -m fuzz.targets.ocaml.finalizers_driver NAME PROGRAM VERSION`. A finaliser puts its value
-into a queue of the mutator, so that the runtime itself decides when it is called. One that was
-registered with `finalise_last` is a destructor.
+`python -m fuzz.targets.ocaml.finalizers_driver NAME NATIVE BYTECODE VERSION`. A finaliser puts its
+value into a queue of the mutator, so that the runtime itself decides when it is called. One that
+was registered with `finalise_last` is a destructor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fuzz.targets.ocaml.contract import LAYOUT, SURVIVOR_BYTES, WORD_BYTES, rele
 from fuzz.targets.ocaml.driver import OcamlDriver, halves, joined
 from fuzz.targets.process.driver import CarryOut, without
 
-OF_MEMPROF = (actions.EnableSampling, actions.DisableSampling)
+OF_MEMPROF = (actions.EnableSampling, actions.DisableSampling, actions.AllocateGroup)
 PROMISE = Finalizers(order="reverse_registration", weak="cleared_after", destructors=True)
 """The manual: values that become unreachable in one cycle are finalised "in the reverse order of
 the corresponding calls to finalise". docs/ocaml.md has the other promises."""
@@ -56,6 +56,7 @@ class OcamlFinalizersDriver(OcamlDriver):
             layout=attrs.evolve(contract.layout, kinds=kinds, object_bytes_max=YOUNG_BYTES_MAX),
             observes=("minors", "size", "value", "alive", "graph", "finalized", "contents"),
             sampling=NO_SAMPLING,
+            groups=None,
             survivor_bytes=SURVIVOR_BYTES[release_of(self._version)],
             finalizers=PROMISE,
         )

@@ -1,12 +1,14 @@
-(* The mutator of the target ocaml. Each trace has a copy of the first process, since nothing resets
-   Memprof's generator. A message has eight integers. The first message of a trace has the words of
-   the minor heap, and how many batches of Memprof's numbers to skip. The others have an operation
-   and its arguments. An answer has the number of its integers; the number of values, or -1 if the
-   operation is impossible; the values; the minor collections of the trace; and for each block that
-   was sampled meanwhile its words and how often it was sampled.
+(* The mutator of the target ocaml, in machine code or bytecode. Each trace has a copy of the first
+   process, since nothing resets Memprof's generator. A message has twelve integers. The first one of
+   a trace has the words of the minor heap, how many batches of Memprof's numbers to skip, and the
+   tier. The others have an operation and its arguments. An answer has the number of its integers;
+   the number of values, or -1 if the operation is impossible; the values; the minor collections of
+   the trace; and for each block that was sampled meanwhile its words, how often it was sampled, and
+   the line of this file that allocated it.
 
    Invariant: while sampling is on, only the requested blocks are allocated, since others would be
-   sampled too. So everything is kept in arrays that exist already, and integers are unboxed. *)
+   sampled too. So everything is kept in arrays that exist already. Functions in C read and write
+   integers of 64 bits, since bytecode boxes an int64. *)
 
 type obj =
   | Null
@@ -31,15 +33,17 @@ external items : obj -> obj array = "%identity"
 external integers : obj -> int array = "%identity"
 external bytes : obj -> Bytes.t = "%identity"
 external of_bytes : Bytes.t -> obj = "%identity"
-external get : Bytes.t -> int -> int64 = "%caml_bytes_get64"
-external set : Bytes.t -> int -> int64 -> unit = "%caml_bytes_set64"
+external get : Bytes.t -> int -> int = "gcfuzz_get" [@@noalloc]
+external set : Bytes.t -> int -> int -> unit = "gcfuzz_set" [@@noalloc]
+external line_of : Printexc.raw_backtrace -> int = "gcfuzz_line" [@@noalloc]
 external collections : unit -> int = "gcfuzz_collections" [@@noalloc]
-external make_room : int -> bool -> unit = "gcfuzz_make_room"
+external make_room : int -> int -> bool -> unit = "gcfuzz_make_room"
 external fill : unit -> unit = "gcfuzz_fill"
 external next_trace : unit -> unit = "gcfuzz_next_trace"
 
-let message_words = 8
+let message_words = 12
 let node_words = 6
+let sampled_integers = 3
 let young_words_max = 257
 
 (* Each collection of the major heap marks these tables, so they are small. *)
@@ -60,23 +64,27 @@ let make_finalised () =
 
 let pending = make_finalised ()
 let kept = make_finalised ()
-let sampled_words = Array.make table_size 0
+let sampled_blocks = Array.make table_size 0
 let sampled_count = ref 0
 
-let number index = Int64.to_int (get asked (8 * index))
+let number index = get asked index
 
 let put number =
-  set answer (8 * !answered) (Int64.of_int number);
+  set answer !answered number;
   incr answered
 
 let count (sampled : Gc.Memprof.allocation) =
-  sampled_words.(!sampled_count) <- sampled.size + 1;
-  sampled_words.(!sampled_count + 1) <- sampled.n_samples;
-  sampled_count := !sampled_count + 2;
+  let first = sampled_integers * !sampled_count in
+  sampled_blocks.(first) <- sampled.size + 1;
+  sampled_blocks.(first + 1) <- sampled.n_samples;
+  sampled_blocks.(first + 2) <- line_of sampled.callstack;
+  incr sampled_count;
   None
 
 let tracker = { Gc.Memprof.null_tracker with alloc_minor = count; alloc_major = count }
 
+(* That of the message. *)
+let tier = match Sys.backend_type with Native -> 1 | Bytecode | Other _ -> 0
 let is_on = ref false
 
 let disable () =
@@ -87,7 +95,8 @@ let enable period_words =
   disable ();
   is_on := true;
   (* OCaml 5 returns the profile. *)
-  ignore (Gc.Memprof.start ~sampling_rate:(1. /. float_of_int period_words) ~callstack_size:0 tracker)
+  let sampling_rate = 1. /. float_of_int period_words in
+  ignore (Gc.Memprof.start ~sampling_rate ~callstack_size:1 tracker)
 
 let keep found =
   roots.(!root_count) <- found;
@@ -106,22 +115,87 @@ let before found =
 let has_references found = tag found <= array_tag
 
 let row found =
-  if tag found = Obj.string_tag then Int64.to_int (get (bytes found) 0)
+  if tag found = Obj.string_tag then get (bytes found) 0
   else Array.unsafe_get (integers found) 0
 
 let set_row found row =
-  if tag found = Obj.string_tag then set (bytes found) 0 (Int64.of_int row)
+  if tag found = Obj.string_tag then set (bytes found) 0 row
   else Array.unsafe_set (integers found) 0 row
 
 (* A block that the runtime allocates, of these words with its header. *)
 let make_runtime kind words =
-  if words <= young_words_max then make_room words true;
+  if words <= young_words_max then make_room words 1 true;
   (if kind = array_tag then keep_new (block array_tag (words - 1))
    else
      let made = of_bytes (Bytes.create (8 * (words - 2))) in
      set_row made 0;
      keep_new made);
-  if words > young_words_max then make_room 0 true
+  if words > young_words_max then make_room 0 1 true
+
+(* The compiler allocates the nodes of a function together. Each has a line of its own, by which a
+   sample names it. *)
+
+let first_line = ref 0
+
+let one () =
+  first_line := __LINE__ + 1;
+  let a = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  keep_new a
+
+let two () =
+  first_line := __LINE__ + 1;
+  let a = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  let b = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  keep_new a;
+  keep_new b
+
+let three () =
+  first_line := __LINE__ + 1;
+  let a = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  let b = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  let c = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  keep_new a;
+  keep_new b;
+  keep_new c
+
+let four () =
+  first_line := __LINE__ + 1;
+  let a = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  let b = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  let c = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  let d = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  keep_new a;
+  keep_new b;
+  keep_new c;
+  keep_new d
+
+let five () =
+  first_line := __LINE__ + 1;
+  let a = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  let b = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  let c = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  let d = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  let e = Node { row = 0; low = 0; high = 0; left = Null; right = Null } in
+  keep_new a;
+  keep_new b;
+  keep_new c;
+  keep_new d;
+  keep_new e
+
+let makers = [| one; two; three; four; five |]
+
+(* Make nodes with the numbers of the message, from the third integer on. *)
+let make_nodes count =
+  make_room (count * node_words) count false;
+  makers.(count - 1) ();
+  for index = 0 to count - 1 do
+    match roots.(!root_count - count + index) with
+    | Node node ->
+        node.low <- number ((2 * index) + 2);
+        node.high <- number ((2 * index) + 3)
+    | _ -> raise Not_found
+  done;
+  put !first_line
 
 (* A node's number, or a length: the lower 32 bits, then the others. *)
 let put_number found =
@@ -190,7 +264,7 @@ let put_row found =
           put (row reference - 1)
     done
   end;
-  set answer (8 * at) (Int64.of_int (!answered - at - 1))
+  set answer at (!answered - at - 1)
 
 let put_sum found =
   if has_references found then
@@ -270,7 +344,7 @@ let register_last number found = Gc.finalise_last (fun () -> add pending number 
 let perform () =
   match number 0 with
   | 0 ->
-      make_room node_words false;
+      make_room node_words 1 false;
       keep_new (Node { row = 0; low = number 1; high = number 2; left = Null; right = Null })
   | 1 ->
       make_runtime Obj.string_tag (number 1 + 3);
@@ -330,11 +404,12 @@ let perform () =
       | _ -> raise Not_found)
   | 22 -> register_last (number 1) (root (!root_count - 1))
   | 23 -> walk put_sum
+  | 24 -> make_nodes (number 1)
   | _ -> raise Not_found
 
 let refuse () =
   answered := 2;
-  set answer 8 (-1L)
+  set answer 1 (-1)
 
 (* Memprof runs postponed callbacks between two turns of a loop. *)
 let poll () =
@@ -348,6 +423,7 @@ let receive () =
 let () =
   next_trace ();
   receive ();
+  if number 2 <> tier then failwith "the mutator was compiled for another tier";
   Gc.set { (Gc.get ()) with minor_heap_size = number 0 };
   (* Each start of Memprof draws a batch of numbers. *)
   for _ = 1 to number 1 do
@@ -360,14 +436,14 @@ let () =
     answered := 2;
     sampled_count := 0;
     (match perform () with
-    | () -> set answer 8 (Int64.of_int (!answered - 2))
+    | () -> set answer 1 (!answered - 2)
     | exception _ -> refuse ());
     (* A finaliser that is called here may find its table full. *)
     (try poll () with _ -> refuse ());
     put (collections () - before);
-    for index = 0 to !sampled_count - 1 do
-      put sampled_words.(index)
+    for index = 0 to (sampled_integers * !sampled_count) - 1 do
+      put sampled_blocks.(index)
     done;
-    set answer 0 (Int64.of_int !answered);
+    set answer 0 !answered;
     ignore (Unix.write Unix.stdout answer 0 (8 * !answered))
   done

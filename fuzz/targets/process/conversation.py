@@ -47,6 +47,8 @@ MARK = "GCFUZZ_PROGRAM"
 """The environment variable that says which process started a program, and which program it is."""
 END_ROUNDS_MAX, END_ROUND_SECONDS = 100, 0.01
 """Processes that are being ended may start others meanwhile."""
+KERNEL_PID = 2
+"""The first thread of Linux's kernel."""
 MEMORY_SECONDS = 0.25
 """How often the program's memory is checked while an answer is awaited."""
 
@@ -292,15 +294,21 @@ def _end_marked(mark: str) -> None:
     # module need the same memory layout in each process.
     import psutil
 
-    def is_marked(process: psutil.Process) -> bool:
-        # Requested from `process_iter`, it costs twice as much.
-        with suppress(psutil.Error):
-            return process.environ().get(MARK, "").startswith(mark)
-        return False
+    def is_starting(process: psutil.Process) -> bool:
+        return not process.cmdline() and process.ppid() not in (0, KERNEL_PID)
 
     for _ in range(END_ROUNDS_MAX):
-        marked = [each for each in psutil.process_iter() if is_marked(each)]
-        if not marked:
+        marked, waits = [], False
+        for each in psutil.process_iter():
+            with suppress(psutil.Error):
+                # Requested from `process_iter`, it costs twice as much.
+                variables = each.environ()
+                if variables.get(MARK, "").startswith(mark):
+                    marked.append(each)
+                # Linux shows no variables and no arguments until a process has loaded its program.
+                # The kernel's own threads never have any.
+                waits |= not variables and is_starting(each)
+        if not marked and not waits:
             return
         for each in marked:
             with suppress(psutil.Error):

@@ -1,7 +1,8 @@
 """The targets `v8`: Node's sampling heap profiler, and its finalizers.
 
-The mutator is a program for Node that speaks the protocol itself. The only Python here is its
-command line, in `find`.
+The mutator is a program for Node that speaks the protocol itself. Start reading with `mutator.js`;
+`makers.js` has the tiers, `sampler.js` the profiles, and `generator.js` V8's generator. The only
+Python here is its command line, in `find`.
 """
 
 from functools import partial
@@ -22,4 +23,4 @@ FINALIZERS = V8.variant(
     command=partial(NODE, ("--expose-gc",)),
     chunk_actions=4_096,
 )
-TARGETS = (V8, FINALIZERS)
+TARGETS = (V8, V8.as_documented(), FINALIZERS)

@@ -23,7 +23,7 @@ VERSION_CHARACTERS = 30
 """The length at which a message cuts the output of another program."""
 SEED = "--random-seed=1"
 OPTIONS = (
-    # One generator, one thread, and no compiled code, which would be allocated too.
+    # One generator, one thread, and no compiled code but what makers.js asks for.
     *(SEED, "--predictable", "--single-threaded", "--no-opt", "--no-sparkplug"),
     # This compiler is not switched off by --no-opt. It compiles the mutator since Node 24.
     "--no-maglev",

@@ -1,11 +1,8 @@
 // The targets `v8` and `v8-finalizers`: the program that carries out actions.
 //
 // For `v8` it carries out each trace as a batch. While the sampler is on, only the objects of the trace
-// are allocated: the trace is read before its start and answered after its end. V8 keeps the stack of
-// each sample, and an action is called through functions that are the digits of its number. Invariant:
-// only that profile shows what an action did. V8's generator is found in memory once, at the start of
-// the process. After that the program only writes the trace's seed there, so that no trace depends on
-// those before it.
+// are allocated: the trace is read before its start and answered after its end. Invariant: only the
+// profiles show what an action did. No trace depends on those before it.
 //
 // For `v8-finalizers` it answers each action at once. V8 keeps an object to the end of the job that has
 // registered or read it, and calls finalizers in jobs of their own. So a turn of the event loop precedes
@@ -13,25 +10,24 @@
 // nothing else refers to a dropped one.
 "use strict";
 const fs = require("node:fs");
+const { compile, makersIn, tiersThere, unproved } = require("./makers.js");
 
 process.on("uncaughtException", (problem) => {
-  console.error(`${problem.name}: ${problem.message} (${CONTRACT.version})`);
+  console.error(`${problem.name}: ${problem.message} (${VERSION})`);
   process.exit(1);
 });
 
+const VERSION = `Node ${process.version}, V8 ${process.versions.v8}`;
 const HAS_FINALIZERS = "gc" in globalThis; // It is there with --expose-gc.
-const FIRST_SEED = 1n; // That of --random-seed.
+const IS_DOCUMENTED = process.env.GCFUZZ_AS_DOCUMENTED === "1";
+const TIERS = HAS_FINALIZERS ? [0] : tiersThere();
+const sampler = HAS_FINALIZERS ? undefined : require("./sampler.js");
+const ACTIONS_MAX = sampler?.ACTIONS_MAX ?? 1;
 const PLACE_BITS = 20n; // A reported seed ends with a number of numbers to skip.
 const SAMPLER_SEED_MAX = 2 ** 32;
-const PLACES_MAX = 1 << 11;
-const ENABLES_MAX = 1 << 12;
-const BASE_BITS = 5;
-const DIGITS = 4;
-const ACTIONS_MAX = 1 << (BASE_BITS * DIGITS);
 const ROOTS_MAX = HAS_FINALIZERS ? 1 << 10 : 1 << 16; // Each collection marks the table, which grows.
 const PERIOD_MAX = 4096;
-// With the longest period a distance is longer than that with probability exp(-31).
-const ANCHOR_BYTES = 130000;
+const COMPILED_MAX = 3; // What a trace finds out about its objects makes the first machine code invalid.
 const STRING_BYTES = 18; // With two characters, since V8 does not allocate shorter strings.
 const STRING_LENGTH_MAX = 100000;
 
@@ -44,19 +40,19 @@ const OPERANDS = {
   copy_array: ["source", "dest", "source_start", "dest_start", "length"],
   enable_sampling: ["period_bytes"], disable_sampling: [], check_contents: [], collect_full: [],
   register_finalizer: ["root", "number"], unregister_finalizer: ["root"], run_finalizers: [],
-  check_heap: [],
+  check_heap: [], allocate_group: ["members"],
 };
 const NAMES = Object.keys(OPERANDS);
 const [
   NODE, STRING, ARRAY, WEAKREF, EPHEMERON, FREE, READ, READ_NUMBER, READ_WEAKREF, READ_EPHEMERON,
   WRITE, WRITE_NUMBER, COPY, ENABLE, DISABLE, CHECK, COLLECT, REGISTER, UNREGISTER, RUN, CHECK_HEAP,
+  GROUP,
 ] = NAMES.keys();
-const OF_SAMPLER = [STRING, ENABLE, DISABLE, CHECK];
+const OF_SAMPLER = [STRING, ENABLE, DISABLE, CHECK, GROUP];
 const OF_FINALIZERS = [
   WEAKREF, EPHEMERON, READ_WEAKREF, READ_EPHEMERON, COLLECT, REGISTER, UNREGISTER, RUN, CHECK_HEAP,
 ];
-const VERSION = `Node ${process.version}, V8 ${process.versions.v8}`;
-const CONTRACT = HAS_FINALIZERS ? {
+const FINALIZERS_CONTRACT = {
   nursery_bytes: 1024,
   layout: {
     kinds: {
@@ -73,46 +69,71 @@ const CONTRACT = HAS_FINALIZERS ? {
   observes: ["minors", "value", "alive", "graph", "finalized"],
   finalizers: { within: 0, weak: "cleared_before", objects: "dead" },
   version: VERSION,
-} : {
-  nursery_bytes: 1 << 8,
-  layout: {
-    kinds: {
-      node: { type_index: 1, fixed_bytes: 64 },
-      string: { type_index: 2, fixed_bytes: STRING_BYTES, item_bytes: 1 },
-      array: { type_index: 3, fixed_bytes: 56, item_bytes: 8 },
-    },
-    large_object_bytes: STRING_LENGTH_MAX + STRING_BYTES + 1,
-    word_bytes: 8,
-    object_bytes_max: STRING_LENGTH_MAX + STRING_BYTES,
-    nonmovable: "ignored",
-  },
-  actions: NAMES.filter((_, kind) => !OF_FINALIZERS.includes(kind)),
-  observes: ["value", "samples", "weights", "seed", "contents"],
-  contents: "bytes",
-  sampling: {
-    period_bytes: { minimum: 8, maximum: PERIOD_MAX, multiple: 8 },
-    crosses: "at",
-    surplus: "dropped",
-    samples_per_allocation: "one",
-    disabling: ["drop"],
-    // Since 14.6 another generator draws them.
-    distances: process.versions.v8.startsWith("14.6.") ? "v8_14_6" : "v8",
-    enabling: "reseeds",
-    weights: "whole_objects",
-  },
-  settings: [
-    { name: "sampler_seed", default: 0, range: { minimum: 0, maximum: SAMPLER_SEED_MAX } },
-  ],
-  batch: true,
-  version: VERSION,
 };
+// From these tiers on, machine code allocates by itself, and folds neighbours. Maglev does since 14.1.
+const INLINE = 2, FOLDED = Number.parseInt(process.versions.v8) >= 14 ? 2 : 3;
+const KINDS = {
+  node: { type_index: 1, fixed_bytes: 64 }, // With a memento: where it was allocated.
+  string: { type_index: 2, fixed_bytes: STRING_BYTES, item_bytes: 1 },
+  array: { type_index: 3, fixed_bytes: 56, item_bytes: 8 },
+};
+const COMPILED_KINDS = {
+  ...KINDS,
+  node: { type_index: 1, fixed_bytes: 48 },
+  array: { ...KINDS.array, parts: [{ fixed_bytes: 24, item_bytes: 8 }, { fixed_bytes: 32 }] },
+};
+
+// What the target promises in a tier.
+function contractIn(tier) {
+  const kinds = tier < INLINE ? KINDS : COMPILED_KINDS, isFolded = tier >= FOLDED;
+  return {
+    nursery_bytes: 1 << 8,
+    layout: {
+      kinds,
+      large_object_bytes: STRING_LENGTH_MAX + STRING_BYTES + 1,
+      word_bytes: 8,
+      object_bytes_max: STRING_LENGTH_MAX + STRING_BYTES,
+      nonmovable: "ignored",
+    },
+    actions: NAMES.filter((_, kind) => !OF_FINALIZERS.includes(kind)),
+    observes: [
+      ...["value", "samples", "weights", "seed", "contents"],
+      isFolded ? "samples_by_member" : "members",
+    ],
+    groups: {
+      bytes_max: sampler.MEMBERS_MAX * kinds.node.fixed_bytes,
+      members_max: sampler.MEMBERS_MAX,
+      counted: isFolded ? "as_one" : "each",
+      // V8 keeps a sample of a folded group while the first member lives.
+      sampled: isFolded && !IS_DOCUMENTED ? "first" : "containing",
+    },
+    contents: "bytes",
+    sampling: {
+      period_bytes: { minimum: 8, maximum: PERIOD_MAX, multiple: 8 },
+      crosses: "at",
+      surplus: "dropped",
+      samples_per_allocation: "one",
+      disabling: ["drop"],
+      // Since 14.6 another generator draws them.
+      distances: process.versions.v8.startsWith("14.6.") ? "v8_14_6" : "v8",
+      enabling: "reseeds",
+      weights: "whole_objects",
+    },
+    settings: [
+      { name: "sampler_seed", default: 0, range: { minimum: 0, maximum: SAMPLER_SEED_MAX } },
+      { name: "tier", default: 0, range: { minimum: 0, maximum: TIERS.at(-1) }, choices: TIERS },
+    ],
+    tier_setting: "tier",
+    batch: true,
+    version: VERSION,
+  };
+}
 
 // The mutator. While the sampler is on, it allocates only the objects of actions.
 
 const OPERANDS_MAX = 5;
 const roots = new Array(ROOTS_MAX).fill(null);
 let rootCount = 0;
-let sink = null;
 const asked = new Int32Array(ACTIONS_MAX * (1 + OPERANDS_MAX));
 const values = new Int32Array(ACTIONS_MAX);
 const NOTHING = -(2 ** 31); // The value of an empty field, and of an ephemeron whose value is gone.
@@ -238,17 +259,16 @@ function compareAll() {
   while (queued > 0) queue[--queued] = null;
 }
 
-function allocateArray(length) {
-  return new Array(length + 1); // An empty array would have room for four.
-}
+let makers = makersIn[0]; // Those of the trace's tier.
+const group = new Array(sampler?.MEMBERS_MAX ?? 0).fill(null); // Where they put the members of one.
 
 function perform(number) {
   const at = number * (1 + OPERANDS_MAX);
   const a = asked[at + 1], b = asked[at + 2], c = asked[at + 3];
   switch (asked[at]) {
-    case NODE: place({ number: a, first: null, second: null }); break;
+    case NODE: place(makers.node(a)); break;
     case STRING: place(allocateString(a)); break;
-    case ARRAY: place(allocateArray(a)); break;
+    case ARRAY: place(makers.array(a)); break;
     case FREE:
       rootCount--;
       for (let slot = a; slot < rootCount; slot++) roots[slot] = roots[slot + 1];
@@ -264,8 +284,16 @@ function perform(number) {
     case WRITE: setItem(roots[a], b, c < 0 ? null : roots[c]); break;
     case WRITE_NUMBER: roots[a].number = b; break;
     case COPY: copy(roots[a], roots[b], c, asked[at + 4], asked[at + 5]); break;
-    case ENABLE: enable(a); break;
-    case DISABLE: disable(); break;
+    case GROUP:
+      makers.groups[a - 1](group, b, c, asked[at + 4]);
+      sampler.keep(group, a);
+      for (let member = 0; member < a; member++) {
+        place(group[member]);
+        group[member] = null;
+      }
+      break;
+    case ENABLE: sampler.enable(a); break;
+    case DISABLE: sampler.disable(); break;
     case CHECK:
       compareAll();
       values[number] = foundCount;
@@ -283,156 +311,23 @@ function perform(number) {
   }
 }
 
-// The digits of an action's number, the highest first.
-const digits = Array.from({ length: 1 << BASE_BITS }, (_, digit) =>
-  new Function("digits", "perform", `return function digit${digit}(number, left) {
-    if (left === 0) perform(number);
-    else digits[number >> ${BASE_BITS} * (left - 1) & ${(1 << BASE_BITS) - 1}](number, left - 1);
-  }`));
-digits.forEach((make, digit) => { digits[digit] = make(digits, perform); });
+let problems = []; // Makers of the trace that left their tier.
+const performAll = sampler?.performerOf(perform);
 
-function performAll(count) {
-  for (let number = 0; number < count; number++)
-    digits[number >> BASE_BITS * (DIGITS - 1)](number, DIGITS - 1);
-}
-
-// The sampler.
-
-let session;
-let profiles = []; // One for each session of the sampler.
-let isOn = false;
-
-function ask(method, parameters) {
-  let answer = null;
-  session.post(`HeapProfiler.${method}`, parameters, (problem, result) => {
-    if (problem) throw new Error(`${method}: ${problem.message}`);
-    answer = result;
-  });
-  return answer;
-}
-
-function enable(period) {
-  disable();
-  ask("startSampling", {
-    samplingInterval: period,
-    includeObjectsCollectedByMajorGC: true,
-    includeObjectsCollectedByMinorGC: true,
-  });
-  isOn = true;
-  reseed();
-  anchor();
-}
-
-// An object in which the distance ends that enabling drew. The first one of the seed begins behind it.
-function anchor() {
-  sink = table.latin1Slice(0, ANCHOR_BYTES);
-  sink = null;
-}
-
-function disable() {
-  if (!isOn) return;
-  isOn = false;
-  profiles.push(ask("stopSampling").profile);
-}
-
-// The samples of a profile in their order, each with the number of its action, or with null if it is
-// of the start or end of a session.
-function samplesOf({ head, samples }) {
-  const origins = new Map();
-  (function walk(node, number, depth) {
-    const name = node.callFrame.functionName;
-    if (depth < DIGITS && name.startsWith("digit")) {
-      number = (number << BASE_BITS) + Number(name.slice("digit".length));
-      depth++;
-    } else if (name === "enable" || name === "disable") number = null;
-    origins.set(node.id, depth === DIGITS ? number : null);
-    for (const child of node.children) walk(child, number, depth);
-  })(head, 0, 0);
-  return samples.sort((a, b) => a.ordinal - b.ordinal)
-    .map(({ nodeId, size }) => ({ number: origins.get(nodeId), bytes: size }));
-}
-
-// V8's generator: xorshift128+, seeded with the last step of MurmurHash3.
-
-const BITS = (1n << 64n) - 1n;
-
-function mixed(hash) {
-  for (const factor of [0xff51afd7ed558ccdn, 0xc4ceb9fe1a85ec53n])
-    hash = ((hash ^ (hash >> 33n)) * factor) & BITS;
-  return hash ^ (hash >> 33n);
-}
-
-function stateOf(seed) {
-  const first = mixed(seed);
-  return [first, mixed(~first & BITS)];
-}
-
-// The places of generators with the first seed: the address of the state, and the numbers drawn.
-function generators(memory) {
-  const places = new Map();
-  let [first, second] = stateOf(FIRST_SEED);
-  for (let drawn = 0; drawn < PLACES_MAX; drawn++) {
-    places.set(first, { second, drawn });
-    const mix = first ^ ((first << 23n) & BITS);
-    [first, second] = [second, mix ^ (mix >> 17n) ^ second ^ (second >> 26n)];
-  }
-  const found = new Map();
-  const heap = fs.readFileSync("/proc/self/maps", "latin1").split("\n")
-    .find((line) => line.endsWith("[heap]"));
-  const [start, end] = heap.split(" ")[0].split("-").map((address) => parseInt(address, 16));
-  const copy = Buffer.alloc(end - start);
-  const bytes = fs.readSync(memory, copy, 0, copy.length, start);
-  const seed = Buffer.alloc(8); // It precedes the state.
-  seed.writeBigUInt64LE(FIRST_SEED);
-  for (let at = copy.indexOf(seed); at >= 0 && at + 24 <= bytes; at = copy.indexOf(seed, at + 1)) {
-    const place = places.get(copy.readBigUInt64LE(at + 8));
-    if (place && place.second === copy.readBigUInt64LE(at + 16)) found.set(start + at + 8, place.drawn);
-  }
-  return found;
-}
-
-// The address of the generator that gives an object its identity, which takes one number.
-function foundGenerator(memory) {
-  new WeakSet().add({});
-  const before = generators(memory);
-  new WeakSet().add({});
-  const after = generators(memory);
-  const moved = [...before.keys()].filter((at) => after.get(at) === before.get(at) + 1);
-  if (moved.length !== 1) throw new Error(`V8's generator has ${moved.length} possible places`);
-  return moved[0];
-}
-
-let memory, generator;
-const STATE_BYTES = 16;
-const states = Buffer.alloc(STATE_BYTES * ENABLES_MAX); // One for each time the trace enables.
-let enables = 0;
-
-function setSeeds(seed, count) {
-  if (count > ENABLES_MAX) throw new Error(`a trace may enable sampling ${ENABLES_MAX} times`);
-  for (let number = 0; number < count; number++)
-    stateOf(seed + BigInt(number)).forEach((word, index) =>
-      states.writeBigUInt64LE(word, STATE_BYTES * number + 8 * index));
-}
-
-function reseed() {
-  fs.writeSync(memory, states, STATE_BYTES * enables++, STATE_BYTES, generator);
-}
-
-function run(seed, actions) {
-  setSeeds(seed, actions.filter(([kind]) => kind === ENABLE).length);
+function run(seed, actions, end = actions.length) {
+  sampler.begin(seed, actions.filter(([kind]) => kind === ENABLE).length);
   actions.forEach((action, number) => asked.set(action, number * (1 + OPERANDS_MAX)));
   dropRoots();
   strings = foundCount = 0;
-  profiles = [];
-  enables = 0;
-  performAll(actions.length);
-  disable();
+  performAll(end);
+  problems.push(...unproved(tier));
 }
 
 // Does everything several times, since V8 keeps feedback about functions in its heap.
 function warmUp() {
   const trace = [
     [NODE, 1], [STRING, 3], [ARRAY, 4], [NODE, 2], [ARRAY, 0], [ARRAY, 40], [STRING, 500],
+    [GROUP, 1, 1], [GROUP, 2, 1, 2], [GROUP, 3, 1, 2, 3], ...Array(6).fill([FREE, 7]),
     [WRITE, 0, 0, 1], [WRITE, 0, 1, 2], [WRITE, 0, 0, 0], [WRITE, 0, 0, -1], [WRITE, 2, 1, 0],
     [WRITE, 2, 2, 1], [WRITE, 2, 3, 2], [WRITE, 2, 0, -1], [WRITE, 3, 1, 3], [WRITE_NUMBER, 0, 7],
     [READ, 0, 0], [READ, 0, 1], [READ, 2, 0], [READ, 2, 1], [READ, 2, 2], [READ, 2, 3],
@@ -441,15 +336,7 @@ function warmUp() {
     [CHECK], ...Array(11).fill([FREE, 0]), [CHECK],
   ];
   const round = Array(16).fill(trace).flat();
-  for (let i = 0; i < 2; i++) run(FIRST_SEED, [...round, [ENABLE, PERIOD_MAX], ...trace, [DISABLE]]);
-}
-
-if (!HAS_FINALIZERS) {
-  session = new (require("node:inspector").Session)();
-  session.connect();
-  memory = fs.openSync("/proc/self/mem", "r+");
-  generator = foundGenerator(memory);
-  warmUp();
+  for (let i = 0; i < 2; i++) answersToBatch([...round, [ENABLE, 8], ...trace, [DISABLE]]);
 }
 
 // The finalizers.
@@ -490,15 +377,26 @@ async function collect() {
 
 // The protocol.
 
+let contract = FINALIZERS_CONTRACT;
 let samplerSeed = 0n;
+let tier = 0;
 let trace = []; // Its actions, until all are carried out.
 let numbers = []; // Those of the trace, as text, since a number may have any size.
 
+// The index of the number in a part of a line.
+function numberIn(part) {
+  return numbers.push(/"number": *(-?\d+)/.exec(part)?.[1] ?? "0") - 1;
+}
+
 // An action in integers: instead of a number it has the number's index.
 function translated(action, line) {
-  if (!CONTRACT.actions.includes(action.do)) throw new Error(`${action.do} is not carried out`);
+  if (!contract.actions.includes(action.do)) throw new Error(`${action.do} is not carried out`);
+  if (action.members) {
+    const members = line.slice(line.indexOf("[")).split("}", action.members.length);
+    return [GROUP, members.length, ...members.map(numberIn)];
+  }
   const operands = OPERANDS[action.do].map((name) => {
-    if (name === "number") return numbers.push(/"number": *(-?\d+)/.exec(line)?.[1] ?? "0") - 1;
+    if (name === "number") return numberIn(line);
     return action[name] ?? (name === "value" ? -1 : 0);
   });
   return [NAMES.indexOf(action.do), ...operands];
@@ -521,8 +419,50 @@ function fieldsOf(kind, number) {
   }
 }
 
+// For each session, how many actions come before its end.
+function sessionEnds(actions) {
+  const ends = [];
+  let isOn = false;
+  [...actions, [DISABLE]].forEach(([kind], number) => {
+    if (isOn && [ENABLE, DISABLE].includes(kind)) ends.push(number);
+    if ([ENABLE, DISABLE].includes(kind)) isOn = kind === ENABLE;
+  });
+  return ends;
+}
+
+// The bytes of each action's samples, in order; for a group, a list for each of its members.
+function sampledBytes(actions) {
+  const bytes = actions.map(([kind, count]) =>
+    kind === GROUP ? Array.from({ length: count }, () => []) : []);
+  const isOfGroup = ({ number }) => actions[number][0] === GROUP;
+  const ends = sessionEnds(actions);
+  sampler.samples().forEach((samples, session) => {
+    for (const sample of samples) if (!isOfGroup(sample)) bytes[sample.number].push(sample.bytes);
+    if (!samples.some(isOfGroup)) return;
+    const named = sampler.samplesByMember(() => {
+      run(samplerSeed, actions, ends[session]);
+      dropRoots();
+    }, isOfGroup);
+    for (const sample of named) bytes[sample.number][sample.place]?.push(sample.bytes);
+  });
+  return bytes;
+}
+
+// The fields of an answer with these samples.
+function sampleFields(bytes) {
+  return bytes.length ? [`"samples": ${bytes.length}, "weights": [${bytes.join(", ")}]`] : [];
+}
+
+// Those of a group's answer.
+function groupFields(bytesByMember) {
+  if (tier < FOLDED) return [`"members": [${bytesByMember.map((bytes) => `{${sampleFields(bytes)}}`)}]`];
+  const counts = bytesByMember.map((bytes) => bytes.length);
+  return [...sampleFields(bytesByMember.flat()), `"samples_by_member": [${counts}]`];
+}
+
 function answersToBatch(actions) {
   if (actions.length > ACTIONS_MAX) throw new Error(`a trace may have ${ACTIONS_MAX} actions`);
+  problems = [];
   run(samplerSeed, actions);
   if (foundCount > found.length) throw new Error("a trace checks too many strings");
   let read = 0;
@@ -533,17 +473,14 @@ function answersToBatch(actions) {
       yield `[${[number >>> 0, ...(shown ? [offset, ...bytes] : [])]}]`;
     }
   }
-  const weights = actions.map(() => []);
-  for (const profile of profiles)
-    for (const { number, bytes } of samplesOf(profile))
-      if (number !== null) weights[number].push(bytes);
   let seed = samplerSeed;
-  return actions.map(([kind], number) => {
-    const fields = fieldsOf(kind, number);
-    if (weights[number].length)
-      fields.push(`"samples": ${weights[number].length}, "weights": [${weights[number].join(", ")}]`);
+  const bytesOfAll = sampledBytes(actions), [problem] = problems;
+  return bytesOfAll.map((bytes, number) => {
+    const [kind] = actions[number], fields = fieldsOf(kind, number);
+    fields.push(...(kind === GROUP ? groupFields(bytes) : sampleFields(bytes)));
     if (kind === ENABLE) fields.push(`"seed": ${seed++ << PLACE_BITS}`);
     if (kind === CHECK) fields.push(`"contents": [${[...rowsUntil(values[number])]}]`);
+    if (problem && number === actions.length - 1) fields.push(`"error": "${problem}"`);
     return `{${fields.join(", ")}}`;
   });
 }
@@ -559,14 +496,26 @@ async function answerTo(action, line) {
   }
 }
 
+// Begins a trace with these settings.
+function settle({ sampler_seed = 0, tier: chosen = 0 }) {
+  samplerSeed = BigInt(sampler_seed);
+  tier = chosen;
+  makers = makersIn[tier];
+  contract = contractIn(tier);
+  for (let round = 0; round < COMPILED_MAX && unproved(tier).length; round++) {
+    compile(tier);
+    warmUp();
+  }
+}
+
 async function answersTo(line) {
   if (line === "{}") return answersToBatch(trace);
   const action = JSON.parse(line);
   if (action.gcfuzz) {
     dropRoots();
     [trace, numbers, pending] = [[], [], []];
-    samplerSeed = BigInt(action.config?.sampler_seed ?? 0);
-    return [JSON.stringify({ contract: CONTRACT })];
+    if (!HAS_FINALIZERS) settle(action.config ?? {});
+    return [JSON.stringify({ contract })];
   }
   if (HAS_FINALIZERS) return [await answerTo(action, line)];
   trace.push(translated(action, line));

@@ -19,7 +19,7 @@ import attrs
 import psutil
 import pytest
 from night import fresh, part_of
-from target_helpers import CLEAN, Changed, carried_out, first_failure
+from target_helpers import CLEAN, Changed, carried_out, changed, first_failure
 from typing_extensions import override
 from waiting import PATIENCE_SECONDS, completed, killed_at_end, wait_for_line
 
@@ -31,18 +31,28 @@ from fuzz.problems import BadInputError
 from fuzz.protocol import actions as do
 from fuzz.protocol import lines as wire
 from fuzz.protocol.actions import Action
-from fuzz.protocol.counting import Bytes
+from fuzz.protocol.counting import Bytes, Contexts
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.run import Run, run_actions
 from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
 from fuzz.targets.dotnet import DOTNET, FINALIZERS, bundle, diagnostics, find
 from fuzz.targets.dotnet.bundle import CarriedRuntime
-from fuzz.targets.dotnet.contract import COLLECTORS, as_documented, contract
-from fuzz.targets.dotnet.diagnostics import Sampled
+from fuzz.targets.dotnet.contract import (
+    CALL,
+    COLLECTORS,
+    CONTEXT_BYTES,
+    NEW,
+    OPTIMIZED,
+    TIERS,
+    JitTier,
+    as_documented,
+    contract,
+)
+from fuzz.targets.dotnet.diagnostics import Compiled, Sampled
 from fuzz.targets.dotnet.driver import DotnetDriver
 from fuzz.targets.dotnet.find import COMPILER, HOW_TO_INSTALL, WHEEL, find_carrier, made_program
-from fuzz.targets.dotnet.runtime import Ask, MutatorAnswer, MutatorThread
+from fuzz.targets.dotnet.runtime import Ask, MutatorAnswer, MutatorThread, Runtime, is_in
 from fuzz.targets.process.byte_reader import ByteReader
 from fuzz.targets.registration import Program
 from fuzz.terminal.commands.cli import run_command_line
@@ -67,52 +77,6 @@ def program() -> str:
 @pytest.fixture(scope="module")
 def target(program: str) -> FullTarget:
     return full(make_target("dotnet"))
-
-
-# The program.
-
-
-def test_without_a_compiler_the_error_has_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    carrier = tmp_path / "carrier"
-    carrier.touch()
-    with pytest.raises(BadInputError, match=f"needs a compiler of C#: {HOW_TO_INSTALL}"):
-        made_program(carrier)
-
-
-@pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        (b"text", "not a single-file program of .NET"),
-        (bytes(8) + bundle.SIGNATURE, "a bundle of version 0; it must be 6"),
-        (
-            (40).to_bytes(8, "little") + bundle.SIGNATURE + b"\6" + bytes(60),
-            "it carries no runtime",
-        ),
-        (b"", "not a complete program of .NET"),
-        ((2**40).to_bytes(8, "little") + bundle.SIGNATURE, "not a complete program of .NET"),
-        (None, "--dotnet names a program"),
-    ],
-    ids=[
-        "no bundle",
-        "another version",
-        "an empty bundle",
-        "an empty file",
-        "a cut bundle",
-        "no file",
-    ],
-)
-def test_a_program_without_a_runtime_is_bad_input(
-    content: bytes | None, what: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "carrier"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(BadInputError, match=what):
-        bundle.runtime_of(find_carrier(path))
 
 
 # An SDK.
@@ -483,12 +447,98 @@ def test_a_short_session_has_no_failure(target: FullTarget) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("collector", range(len(COLLECTORS)), ids=COLLECTORS)
 def test_a_long_session_predicts_every_sample(collector: int, target: FullTarget) -> None:
-    counted = Changed(target, collector=collector)
+    counted = Changed(target, collector=collector, tier=0)
     actions = dense(int(fresh(str(collector))), part_of(11_000))
     assert run_actions(counted, {"threads": 3}, actions) is None
     assert first_failure(counted, part_of(1500), fresh("1")) is None
     assert counted.samples >= part_of(500)
     assert counted.collections >= part_of(100)
+
+
+# Tiers, and what calls the runtime.
+
+
+@pytest.mark.slow
+def test_a_session_in_tier_1_that_calls_the_runtime_has_no_failure(target: FullTarget) -> None:
+    in_tier = Changed(target, collector=0, tier=3, maker=CALL)
+    assert run_actions(in_tier, {"threads": 3}, dense(1, 400)) is None
+    assert in_tier.samples >= 20
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("tier", range(len(TIERS)))
+@pytest.mark.parametrize("maker", [NEW, CALL])
+def test_a_session_in_each_tier_has_no_failure(maker: int, tier: int, target: FullTarget) -> None:
+    in_tier = Changed(target, tier=tier, maker=maker)
+    assert first_failure(in_tier, part_of(1000), fresh("1")) is None
+    in_one_process = Changed(target, collector=0, tier=tier, maker=maker)
+    actions = dense(int(fresh(str(tier))), part_of(5000))
+    assert run_actions(in_one_process, {"threads": 3}, actions) is None
+    assert in_one_process.samples >= part_of(250)
+
+
+@pytest.mark.night
+@pytest.mark.usefixtures("program")
+def test_the_stateful_engine_mixes_the_tiers(tmp_path: Path) -> None:
+    arguments = ["--target", "dotnet", "--engine", "stateful", "--actions", "1000"]
+    arguments += ["--seed", fresh("1"), "--corpus", str(tmp_path)]
+    assert run_command_line(["run", *arguments]) == CLEAN
+
+
+@pytest.mark.night
+@pytest.mark.parametrize(
+    ("maker", "slow_kinds"), [(CALL, ()), (CALL, ("node", "array")), (NEW, ("array",))]
+)
+def test_a_mistake_in_what_calls_the_runtime_is_found(
+    maker: int, slow_kinds: tuple[str, ...], target: FullTarget
+) -> None:
+    counting = Contexts(CONTEXT_BYTES, "reported", "in_turn", slow_kinds)
+    settings = {"collector": 0, "tier": 0, "maker": maker}
+    wrong = Changed(target, lambda right: changed(right, counting=counting), **settings)
+    failure = first_failure(wrong, 6000)
+    assert failure is not None
+    assert failure.oracle == "sampling"
+
+
+@pytest.mark.parametrize(
+    ("levels", "compiled", "expected"),
+    [
+        ((3, 4), [(1, 10, 3), (2, 30, 3), (1, 20, 4)], True),
+        ((3, 4), [(1, 10, 3), (2, 30, 3), (1, 20, 3)], False),
+        ((3, 6, 4), [(1, 10, 3), (2, 30, 6), (1, 20, 4)], False),
+        ((4,), [(1, 10, 4), (1, 20, 3)], False),
+        ((3,), [(1, 10, 3)], False),
+    ],
+    ids=["yes", "another level", "without a profile", "not the last code", "not listed"],
+)
+def test_a_method_is_in_a_tier_if_its_code_is_the_last_of_its_levels(
+    levels: tuple[int, ...], compiled: list[tuple[int, int, int]], expected: bool
+) -> None:
+    listed = [Compiled(*each) for each in compiled]
+    assert is_in(JitTier(levels, {}), listed, 20) == expected
+
+
+@pytest.mark.slow
+def test_a_method_that_leaves_its_tier_is_an_error(program: str) -> None:
+    target = DotnetDriver("dotnet", program)
+    target.start({"tier": 2})
+    target.settle()
+    assert target.perform(do.AllocateNode(1)).error is None
+    target.runtime.proved_code -= 1
+    observation = target.perform(do.AllocateNode(1))
+    target.settle()
+    target.close()
+    assert observation.error == "the method that allocates did not stay in its tier"
+
+
+@pytest.mark.slow
+def test_a_tier_that_is_never_reached_is_bad_input(
+    program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.targets.dotnet.runtime.SESSIONS_MAX", 1)
+    never = JitTier((OPTIMIZED,), TIERS[2].flags)
+    with pytest.raises(BadInputError, match=r"10.* did not compile the mutator in the tiers \(2,"):
+        Runtime(program, COLLECTORS["workstation"], never, 1)
 
 
 # What is documented.
@@ -519,4 +569,4 @@ def test_a_session_finds_only_what_is_not_sampled_as_documented() -> None:
     assert run_actions(target, {"threads": 3}, dense(1, 4000)) is None
     failure = first_failure(target, 20_000)
     assert failure is not None
-    assert failure.identity == ("estimate", "samples", "allocate_array", "less")
+    assert failure.identity == ("estimate", "samples", "allocate_array", "less"), failure.message

@@ -158,7 +158,8 @@ def test_without_a_mistake_the_session_has_no_failure(name: str) -> None:
 def test_a_mistake_in_the_contract_is_found(name: str, mistake: str) -> None:
     failure = first_failure(with_mistake(name, MISTAKES[name][mistake]), UNTIL_FOUND)
     assert failure is not None
-    assert failure.oracle in {"finalization", "heap", "memory"}
+    # A sampled object that the contract takes for dead survives.
+    assert failure.oracle in {"finalization", "heap", "memory", "survival"}
 
 
 @pytest.mark.slow

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import attrs
 import pytest
-from night import part_of
+from night import fresh, part_of
 from scripts import shell_script
 from target_helpers import Changed, carried_out, changed, first_failure
 
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.engine import slices_of
+from fuzz.engines.stateful import StatefulEngine
 from fuzz.oracles.counting.distances.go import Go
 from fuzz.oracles.counting.distances.go_1_19 import GoWide
 from fuzz.problems import BadInputError
@@ -34,7 +39,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import full
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
-from fuzz.targets.go.contract import SIZE_CLASSES
+from fuzz.targets.go.contract import APPEND, ARRAY, MAKE, POINTER, SITES, SIZE_CLASSES
 from fuzz.targets.go.driver import GoAnswer, GoAsk, GoDriver, GoMutator
 from fuzz.targets.go.find import HOW_TO_INSTALL, SOURCES, made_program
 
@@ -139,8 +144,27 @@ def test_small_blocks_share_one(target: GoDriver) -> None:
     assert [each.samples for each in observations] == [1, 0, 1, 0, 0, 0]
 
 
-def test_each_action_passes(target: GoDriver) -> None:
-    assert run_actions(full(target), {"period_bytes": 1000}, EACH_ACTION) is None
+def test_a_block_with_a_pointer_shares_none(target: GoDriver) -> None:
+    target.start({"period_bytes": 1, "site": POINTER})
+    *blocks, read = carried_out(target, [*map(Malloc, (0, 1, 8, 9)), ReadProfile()])
+    assert [each.samples for each in blocks] == [1] * 4
+    assert read.profile == [4, 8 + 8 + 8 + 16]
+
+
+def test_append_takes_eight_bytes_at_least(target: GoDriver) -> None:
+    target.start({"period_bytes": 1, "site": APPEND})
+    observations = carried_out(target, [*map(Malloc, (1, 1, 1, 9, 1, 9))])
+    assert [each.samples for each in observations] == [1, 0, 1, 1, 0, 1]
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_each_action_passes(site: int, target: GoDriver) -> None:
+    bytes_max = SITES[site].object_bytes_max
+    actions = [
+        Malloc(min(each.size_bytes, bytes_max)) if isinstance(each, Malloc) else each
+        for each in EACH_ACTION
+    ]
+    assert run_actions(full(target), {"period_bytes": 1000, "site": site}, actions) is None
 
 
 def test_an_impossible_action_is_an_error(target: GoDriver) -> None:
@@ -180,7 +204,7 @@ def test_the_distance_is_never_read() -> None:
 # Sessions.
 
 
-def dense(seed: int, count: int) -> list[Action]:
+def dense(seed: int, count: int, bytes_max: int = 2**20) -> list[Action]:
     """Mostly allocations; more than half of them are sampled."""
     random = Random(seed)
     actions: list[Action] = []
@@ -191,7 +215,7 @@ def dense(seed: int, count: int) -> list[Action]:
             actions.append(Free(random.randrange(roots)))
             roots -= 1
         elif random.random() < 0.98:
-            actions.append(Malloc(min(random.choice(sizes), 2**20)))
+            actions.append(Malloc(min(random.choice(sizes), bytes_max)))
             roots += 1
         else:
             period_bytes = random.choice((1, 2, 30, 60, 500, 10_000, 2**19))
@@ -210,15 +234,33 @@ def test_a_short_session_has_no_failure(target: GoDriver) -> None:
 def test_actions_with_each_period_are_predicted(target: GoDriver) -> None:
     counted = Changed(target)
     for seed in range(23):
-        configuration = {"sampler_seed": seed, "period_bytes": 2**seed}
-        assert run_actions(counted, configuration, dense(seed, part_of(2000))) is None
+        site = SITES[seed % len(SITES)]
+        configuration = {"sampler_seed": seed, "period_bytes": 2**seed, "site": site.number}
+        actions = dense(seed, part_of(2000), site.object_bytes_max)
+        assert run_actions(counted, configuration, actions) is None
     assert first_failure(counted, part_of(4000)) is None
     assert counted.samples >= part_of(2000)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("site", SITES)
+def test_a_session_at_each_site_has_no_failure(site: int, target: GoDriver) -> None:
+    at_site = Changed(target, site=site)
+    assert first_failure(at_site, part_of(3000), fresh("1")) is None
+    assert at_site.samples > 0
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("site", SITES)
+def test_a_stateful_session_at_each_site_has_no_failure(site: int, target: GoDriver) -> None:
+    engine = StatefulEngine(Changed(target, site=site), fresh("1"))
+    done = slices_of(engine, part_of(3000), ProbeCounter())
+    assert [failure for each in done for failure in each.failures] == []
+
+
 MISTAKES = (
     *("crosses", "distances", "new_period", "certain_period_bytes", "spent_numbers", "estimates"),
-    "shared_bytes",
+    *("shared_bytes", "shared_rounded"),
 )
 OTHERS = {
     "at": "beyond",
@@ -232,18 +274,44 @@ OTHERS = {
 
 
 def other(right: Any) -> Any:
+    if isinstance(right, bool):
+        return not right
     return OTHERS[right] if isinstance(right, str) else right + 20
 
 
-@pytest.mark.parametrize("key", MISTAKES)
-def test_a_contract_with_one_mistake_is_found(key: str, target: GoDriver) -> None:
-    wrong = Changed(target, lambda right: changed(right, **{key: other}))
+def small_blocks() -> list[Action]:
+    """Many of them share one."""
     random = Random(1)
     actions: list[Action] = []
     for _ in range(100):
         actions += [Malloc(random.randrange(40)) for _ in range(12)]
         actions += [SetPeriod(random.choice((1, 20, 200))), ReadProfile(), *[Free(0)] * 12]
-    assert run_actions(wrong, {"period_bytes": 50}, actions) is not None
+    return actions
+
+
+@pytest.mark.parametrize(
+    ("key", "site"),
+    [
+        *((key, MAKE) for key in MISTAKES),
+        *(("shared_bytes", POINTER), ("shared_rounded", APPEND)),
+        *(("spent_numbers", site) for site in SITES if site != MAKE),
+    ],
+)
+def test_a_contract_with_one_mistake_is_found(key: str, site: int, target: GoDriver) -> None:
+    wrong = Changed(target, lambda right: changed(right, **{key: other}), site=site)
+    assert run_actions(wrong, {"period_bytes": 50}, small_blocks()) is not None
+
+
+@pytest.mark.parametrize(("site", "stated"), [*permutations((ARRAY, POINTER, APPEND), 2)])
+def test_the_contract_of_another_site_is_found(site: int, stated: int, target: GoDriver) -> None:
+    def of_stated(right: Contract) -> Contract:
+        return attrs.evolve(right, layout=SITES[stated].layout)
+
+    failure = run_actions(
+        Changed(target, of_stated, site=site), {"period_bytes": 50}, small_blocks()
+    )
+    assert failure is not None
+    assert failure.oracle in {"sampling", "estimate"}
 
 
 # Open parts, and the documentation.

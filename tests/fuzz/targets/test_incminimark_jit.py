@@ -20,6 +20,7 @@ from waiting import PATIENCE_SECONDS
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import Action, AllocateWeakref
+from fuzz.protocol.lines import action_from_data
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
 from fuzz.replay import replay
@@ -33,11 +34,12 @@ from fuzz.targets.process.user_programs import output_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.night]
 
+PINS = ("pin", "unpin")
 OFF, ORDERED, ALL = range(3)
 """The values of `optimizations`."""
 LOST_WRITE, LIMIT, BOTH = 1, 2, 3
 """The values of `repaired`."""
-MISTAKES = ("no barrier", "rounded down", "short group", "no zero", "no roots")
+MISTAKES = ("no barrier", "rounded down", "short group", "no zero", "no roots", "no floats")
 """The values of GCFUZZ_PLANTED, from 1."""
 FINDINGS = [
     path
@@ -85,7 +87,19 @@ def test_with_repairs_a_session_has_no_failure(
     optimizations: int, failing_guards: int, options: TargetOptions
 ) -> None:
     settings = {"optimizations": optimizations, "failing_guards": failing_guards}
-    assert first_failure(target_with(options, settings), 20_000, fresh("1")) is None
+    target = target_with(options, settings)
+    assert first_failure(target, 20_000, fresh("1")) is None
+
+
+@pytest.mark.parametrize("without", [PINS, ["allocate_weakref"]], ids=["weakrefs", "pins"])
+@pytest.mark.parametrize("optimizations", [OFF, ORDERED])
+def test_with_finalizers_a_session_has_no_failure(
+    optimizations: int, without: Sequence[str], options: TargetOptions
+) -> None:
+    """Pins and weak references together have the finding weakref-to-pinned."""
+    settings = {"optimizations": optimizations, "nursery_bytes": 1024}
+    target = target_with(options, settings, "GCFUZZ_FINALIZERS=1", without=without)
+    assert first_failure(target, 2000, fresh("1")) is None
 
 
 def test_a_session_finds_the_lost_write(options: TargetOptions) -> None:
@@ -160,6 +174,21 @@ def test_machine_code_allocates(
     assert first_failure(target, 2000) is None
     inlined = len(re.findall("= call_malloc_nursery", log.read_text("utf-8", "replace")))
     assert inlined >= SHARE_MIN * target.allocations
+
+
+def test_a_call_is_in_the_middle_of_a_block(options: TargetOptions, tmp_path: Path) -> None:
+    """It copies the characters of a string, which is followed by another object of its group."""
+    log = tmp_path / "log"
+    target = target_with(options, {"optimizations": ORDERED}, f"PYPYLOG=jit:{log}")
+    members = [{"kind": "string", "length": 5}, {"kind": "node", "number": 1}]
+    group = action_from_data({"do": "allocate_group", "members": members})
+    assert run_actions(target, {}, [group]) is None
+    operations = re.findall(
+        r"= (call_malloc_nursery\(64\)|nursery_ptr_increment)|(copystrcontent)",
+        log.read_text("utf-8", "replace"),
+    )
+    names = " ".join(first or second for first, second in operations)
+    assert "call_malloc_nursery(64) copystrcontent nursery_ptr_increment" in names
 
 
 # The switches.

@@ -12,21 +12,26 @@ from random import Random
 from zlib import crc32
 
 import pytest
+from night import fresh, part_of
 from scripts import shell_script
 from target_helpers import Changed, carried_out, first_failure, installed
 from waiting import PATIENCE_SECONDS
 
+from fuzz.drawing.probes import ProbeCounter
+from fuzz.engines.engine import slices_of
+from fuzz.engines.stateful import StatefulEngine
 from fuzz.oracles.counting.distances.ocaml import Ocaml
 from fuzz.problems import BadInputError
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import Action
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import Observation, summed
 from fuzz.protocol.target import full
 from fuzz.protocol.written import contents_of
 from fuzz.run import run_actions
 from fuzz.targets import NO_OPTIONS, TargetOptions
-from fuzz.targets.ocaml.driver import OcamlDriver, OcamlMutator
-from fuzz.targets.ocaml.find import SOURCES, find_compiler, made_program
+from fuzz.targets.ocaml.contract import BYTECODE, MEMBERS_MAX, NATIVE
+from fuzz.targets.ocaml.driver import MemprofSample, OcamlDriver, OcamlMutator
+from fuzz.targets.ocaml.find import SOURCES, find_compiler, made_programs
 
 WORD = 8
 ON, OFF = do.EnableSampling(100 * WORD), do.DisableSampling()
@@ -34,17 +39,17 @@ EVERY = do.EnableSampling(WORD)
 
 
 @pytest.fixture(scope="module")
-def program() -> tuple[str, str]:
+def programs() -> tuple[str, str, str]:
     try:
         find_compiler(None)
     except BadInputError as problem:
         pytest.skip(str(problem))
-    return made_program(NO_OPTIONS)
+    return made_programs(NO_OPTIONS)
 
 
 @pytest.fixture
-def target(program: tuple[str, str]) -> Iterator[OcamlDriver]:
-    target = OcamlDriver("ocaml", *program)
+def target(programs: tuple[str, str, str]) -> Iterator[OcamlDriver]:
+    target = OcamlDriver("ocaml", *programs)
     yield target
     target.close()
 
@@ -55,7 +60,10 @@ def target(program: tuple[str, str]) -> Iterator[OcamlDriver]:
 @pytest.mark.parametrize(
     ("version", "problem"),
     [
-        ("5.2.0", r"compiler: the sampler of OCaml '5\.2\.0' is not known; .* 4\.13 or 5\.3 with"),
+        (
+            "5.2.0",
+            r"compiler: the sampler of OCaml '5\.2\.0' is not known; .* 4\.13, 4\.14, 5\.3 with",
+        ),
         ("4.13.1", "compiler fails: no"),
         ("none", "compiler is not a program"),
     ],
@@ -68,19 +76,20 @@ def test_another_compiler_is_bad_input(
     if version != "none":
         shell_script(path, f'[ "$1" = -version ] && echo {version} && exit\necho no; exit 2')
     with pytest.raises(BadInputError, match=problem):
-        made_program(TargetOptions(paths={"ocaml": path}))
+        made_programs(TargetOptions(paths={"ocaml": path}))
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("program")
+@pytest.mark.usefixtures("programs")
 def test_the_mutator_compiles_without_a_warning(tmp_path: Path) -> None:
     copies = [tmp_path / each.name for each in SOURCES]
     for source, copy in zip(SOURCES, copies, strict=True):
         copy.write_bytes(source.read_bytes())
     warnings = ["-w", "+a-4-9-40..42-70", "-warn-error", "+a", "-ccopt", "-Wall -Werror"]
     files = [each.name for each in copies]
-    command = ["ocamlopt", *warnings, "unix.cmxa", *files, "-o", "mutator"]
-    subprocess.run(command, check=True, cwd=tmp_path, timeout=PATIENCE_SECONDS)
+    for compiler in (["ocamlopt", "unix.cmxa"], ["ocamlc", "-custom", "unix.cma"]):
+        command = [*compiler, *warnings, *files, "-o", "mutator"]
+        subprocess.run(command, check=True, cwd=tmp_path, timeout=PATIENCE_SECONDS)
 
 
 # One trace.
@@ -109,6 +118,36 @@ def test_with_a_period_of_a_word_each_word_is_sampled(
     assert (observation.samples, observation.size) == (words, words * WORD)
 
 
+# Groups and tiers.
+
+
+@pytest.mark.parametrize("tier", [BYTECODE, NATIVE])
+@pytest.mark.parametrize("nodes", range(1, MEMBERS_MAX + 1))
+def test_with_a_period_of_a_word_each_member_is_sampled(
+    nodes: int, tier: int, target: OcamlDriver
+) -> None:
+    contract = target.start({"tier": tier})
+    group = do.AllocateGroup(tuple(do.Member("node", number=-each) for each in range(nodes)))
+    reads = map(do.ReadNumber, range(nodes))
+    _, made, *numbers = map(summed, carried_out(target, [EVERY, group, *reads]))
+    assert (made.samples_by_member, made.size) == ([6] * nodes, 6 * nodes * WORD)
+    assert [each.value for each in numbers] == [-each for each in range(nodes)]
+    assert (made.members is None) == (tier == NATIVE)
+    assert contract.counts_members == (tier == BYTECODE)
+
+
+def test_a_program_of_another_tier_is_an_error(
+    programs: tuple[str, str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    native, bytecode, version = programs
+    target = OcamlDriver("ocaml", bytecode, native, version)
+    target.start({"tier": NATIVE})
+    error = target.perform(do.CollectFull()).error
+    target.close()
+    assert error == "EOFError: the program that is asked has ended with exit code 2"
+    assert "the mutator was compiled for another tier" in capfd.readouterr().err
+
+
 def test_an_impossible_action_is_an_error(target: OcamlDriver) -> None:
     target.start({})
     errors = [
@@ -124,11 +163,14 @@ EACH_ACTION: list[Action] = [
     *(do.ReadNumber(2), do.ReadNumber(0), do.CopyArray(0, 3, 0, 0, 4), do.CollectMinor()),
     *(do.CollectMinor(), do.CollectFull(), do.CheckHeap(), do.Write(0, 1, None), do.Read(0, 1)),
     *(do.Free(1), OFF, do.AllocateNode(9), do.CollectFull(), do.CheckHeap(), do.CheckContents()),
+    *(EVERY, do.AllocateGroup((do.Member("node", number=2**63 - 1), do.Member("node"))), OFF),
+    *(do.Free(2), do.CheckHeap()),
 ]
 
 
-def test_each_action_passes(target: OcamlDriver) -> None:
-    assert run_actions(full(target), {}, EACH_ACTION) is None
+@pytest.mark.parametrize("tier", [BYTECODE, NATIVE])
+def test_each_action_passes(tier: int, target: OcamlDriver) -> None:
+    assert run_actions(full(target), {"tier": tier}, EACH_ACTION) is None
 
 
 class Damaging(OcamlDriver):
@@ -140,8 +182,8 @@ class Damaging(OcamlDriver):
         return super().perform(action)
 
 
-def test_a_byte_that_changes_in_a_string_is_found(program: tuple[str, str]) -> None:
-    target = Damaging("ocaml", *program)
+def test_a_byte_that_changes_in_a_string_is_found(programs: tuple[str, str, str]) -> None:
+    target = Damaging("ocaml", *programs)
     trace = [do.AllocateString(3), do.AllocateArray(1), do.CheckContents()]
     failure = run_actions(full(target), {}, trace)
     target.close()
@@ -154,10 +196,10 @@ def test_a_byte_that_changes_in_a_string_is_found(program: tuple[str, str]) -> N
 
 
 @pytest.mark.slow
-def test_the_end_of_ocaml_is_an_error(program: tuple[str, str]) -> None:
+def test_the_end_of_ocaml_is_an_error(programs: tuple[str, str, str]) -> None:
     """At any moment, also while it forks: a copy of it must not answer."""
     for moment in range(100):
-        target = OcamlDriver("ocaml", *program)
+        target = OcamlDriver("ocaml", *programs)
         target.start({})
         assert target.mutator is not None
         for _ in range(100 * moment):
@@ -182,7 +224,7 @@ def test_memprof_is_only_started_and_stopped() -> None:
 def test_answers_depend_on_the_seed_only_in_their_samples(
     target: OcamlDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers: list[tuple[tuple[int, ...], int, tuple[int, ...]]] = []
+    answers: list[tuple[tuple[int, ...], int, tuple[MemprofSample, ...]]] = []
     ask = OcamlMutator.ask
 
     def recorded(mutator: OcamlMutator, what: int, *numbers: int) -> tuple[int, ...]:
@@ -205,13 +247,17 @@ def test_answers_depend_on_the_seed_only_in_their_samples(
 # Sessions.
 
 
+def group_of(nodes: int) -> do.AllocateGroup:
+    return do.AllocateGroup((do.Member("node"),) * nodes)
+
+
 def dense(seed: int, count: int, period_words: int) -> list[Action]:
     """Mostly allocations, so that many are sampled."""
     random = Random(seed)
     actions: list[Action] = [do.EnableSampling(period_words * WORD)]
     roots = 0
     while len(actions) < count:
-        if roots == 12 or (roots and random.random() < 0.3):
+        if roots >= 12 or (roots and random.random() < 0.3):
             actions.append(do.Free(random.randrange(roots)))
             roots -= 1
         elif random.random() < 0.01:
@@ -222,10 +268,11 @@ def dense(seed: int, count: int, period_words: int) -> list[Action]:
         else:
             length = min(int(random.expovariate(1 / 100)), 4000)
             kinds: list[Action] = [
-                *(do.AllocateNode(roots), do.AllocateString(length), do.AllocateArray(length))
+                *(do.AllocateNode(roots), do.AllocateString(length), do.AllocateArray(length)),
+                group_of(random.randint(1, MEMBERS_MAX)),
             ]
             actions.append(random.choice(kinds))
-            roots += 1
+            roots += do.objects_of(actions[-1])
     return actions
 
 
@@ -236,6 +283,22 @@ def test_a_short_session_has_no_failure(target: OcamlDriver) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("tier", [BYTECODE, NATIVE])
+def test_a_session_in_each_tier_has_no_failure(tier: int) -> None:
+    in_tier = Changed(installed("ocaml"), tier=tier)
+    assert first_failure(in_tier, part_of(3000), fresh("1")) is None
+    assert in_tier.samples >= part_of(3000)
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("tier", [BYTECODE, NATIVE])
+def test_a_stateful_session_in_each_tier_has_no_failure(tier: int) -> None:
+    engine = StatefulEngine(Changed(installed("ocaml"), tier=tier), fresh("1"))
+    done = slices_of(engine, part_of(3000), ProbeCounter())
+    assert [failure for each in done for failure in each.failures] == []
+
+
+@pytest.mark.night
 def test_fifty_thousand_actions_are_predicted(target: OcamlDriver) -> None:
     counted = Changed(target)
     for seed, (words, period_words) in enumerate(

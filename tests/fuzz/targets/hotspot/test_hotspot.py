@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,11 +20,12 @@ from waiting import PATIENCE_SECONDS, completed
 from fuzz.protocol import actions as do
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import Action
+from fuzz.protocol.contract import Setting
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.run import Run, run_actions
-from fuzz.targets.hotspot import find
+from fuzz.targets.hotspot import find, jfr_contract, machines
 from fuzz.targets.hotspot.find import LIBRARY, find_library
 from fuzz.targets.hotspot.machines import COLLECTORS, EPSILON, G1, PARALLEL, SERIAL, SHENANDOAH
 
@@ -285,15 +286,24 @@ EACH_ACTION: tuple[Action, ...] = (
 """The read object is another root."""
 
 
+@pytest.mark.parametrize("settings", [machines.SETTINGS_AS_DOCUMENTED, jfr_contract.SETTINGS])
+def test_a_target_that_predicts_buffers_sets_their_waste(settings: Sequence[Setting]) -> None:
+    flags = machines.flags_for({each.name: each.default for each in settings})
+    is_predicted = settings is jfr_contract.SETTINGS
+    increment = f"-XX:TLABWasteIncrement={machines.WASTE_INCREMENT_WORDS}"
+    assert (increment in flags) is is_predicted
+
+
 def answers_of(java: Path, lines: str) -> list[str]:
     command = [sys.executable, *DRIVER, str(java / LIBRARY)]
     done = completed(command, input=lines)
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("collector", [SERIAL, G1])
-def test_a_driver_answers_to_the_end_of_its_input(collector: str, java: Path) -> None:
-    header = Header(VERSION, "hotspot", {"threads": 2, "collector": COLLECTORS.index(collector)})
+@pytest.mark.parametrize(("collector", "tier"), [(SERIAL, 2), (G1, 0)])
+def test_a_driver_answers_to_the_end_of_its_input(collector: str, tier: int, java: Path) -> None:
+    settings = {"threads": 2, "collector": COLLECTORS.index(collector), "tier": tier}
+    header = Header(VERSION, "hotspot", settings)
     answers = answers_of(java, traces.dumps(Trace(header, EACH_ACTION)))
     assert len(answers) == 1 + len(EACH_ACTION)
     assert [line for line in answers if "error" in line] == []
