@@ -103,7 +103,10 @@ def test_each_mutant_is_counted_once() -> None:
 
 
 @pytest.mark.night
-@pytest.mark.parametrize(("half", "hunts"), [("tuning", 15), ("unseen", 15), ("generated", 24)])
+@pytest.mark.parametrize(
+    ("half", "hunts"),
+    [("tuning", 15), ("unseen", 15), ("generated", 24), ("late-seen", 10), ("late-unseen", 10)],
+)
 def test_each_conjunctive_bug_is_hunted(half: str, hunts: int) -> None:
     program = str(BENCHMARKS / "conjunctions.py")
     printed = printed_by(program, "--half", half, "--seeds", "1", "--actions", "100")

@@ -425,12 +425,12 @@ def _features(contract: Contract) -> Iterator[str]:
         "pins beside pending samples": may_pin or "pause_sampling" in contract.actions,
         "collections exhausted": exhaustion and exhaustion.found_by == "major_collections",
         "exhausted often": exhaustion and exhaustion.survivable != 1,
-        **_features_of_sizes(contract),
+        **features_of_sizes(contract),
     }
     return (name for name, is_there in features.items() if is_there)
 
 
-def _features_of_sizes(contract: Contract) -> dict[str, bool]:
+def features_of_sizes(contract: Contract) -> dict[str, bool]:
     """What follows from how large objects, periods and the nursery can be."""
     layout, rule = contract.layout, contract.sampling
     sizes = _object_bytes(contract)

@@ -270,6 +270,13 @@ def _read(situation: Situation, choices: Choices, slots: Sequence[int]) -> Actio
     return actions.Read(*_place(situation, choices, slots))
 
 
+def read_weakref(situation: Situation, choices: Choices, root: int) -> Action:
+    """Read a weak reference, and perhaps keep its object as a root, if it can be kept."""
+    if situation.contract.weak_reads == "answered" or not situation.has_slot():
+        return actions.ReadWeakref(root)
+    return actions.ReadWeakref(root, keep=choices.one_in(2))
+
+
 def _write(situation: Situation, choices: Choices, slots: Sequence[int]) -> Action:
     root, field = _place(situation, choices, slots)
     return actions.Write(root, field, _value(situation, choices))
@@ -426,7 +433,12 @@ RULES: tuple[Rule, ...] = (
     _rule_on(actions.Free, 18),
     Rule(actions.Read, 6, _if(Situation.has_slot, _with_references), _read),
     _rule_on(actions.ReadNumber, 2),
-    _rule_on(actions.ReadWeakref, 3),
+    Rule(
+        actions.ReadWeakref,
+        3,
+        roots_for(actions.ReadWeakref),
+        lambda situation, choices, slots: read_weakref(situation, choices, _recent(slots, choices)),
+    ),
     Rule(actions.Write, 12, _with_references, _write),
     Rule(actions.WriteNumber, 6, roots_for(actions.WriteNumber), _write_number),
     Rule(

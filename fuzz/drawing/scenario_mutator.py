@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 
 import attrs
 
-from fuzz.drawing.rules import any_node, finalizer_number
+from fuzz.drawing.rules import any_node, finalizer_number, read_weakref
 from fuzz.drawing.situation import Choices, Scenario, Situation
 from fuzz.drawing.sizes import edge_length, period, short_period
 from fuzz.mutator.legality import why_illegal
@@ -67,9 +67,22 @@ class ScenarioMutator:
     free = _on_slot(actions.Free)
     pin = _on_slot(actions.Pin)
     unpin = _on_slot(actions.Unpin)
+    unregister_finalizer = _on_slot(actions.UnregisterFinalizer)
     take_identity = _on_slot(actions.TakeIdentity)
     weakref = _on_slot(actions.AllocateWeakref)
-    read_weakref = _on_slot(actions.ReadWeakref)
+    read_ephemeron = _on_slot(actions.ReadEphemeron)
+
+    def read_weakref(self, weakref: ShadowObject) -> Action:
+        """Read a weak reference, and perhaps keep its object as a root, if it can be kept."""
+        return read_weakref(self.situation, self.choices, self.slot(weakref))
+
+    def read(self, holder: ShadowObject, field: int) -> Action:
+        """Read a field of the holder, whose object is a root from then on."""
+        return actions.Read(self.slot(holder), field)
+
+    def ephemeron(self, key: ShadowObject, value: ShadowObject) -> Action:
+        """Allocate an ephemeron."""
+        return actions.AllocateEphemeron(self.slot(key), self.slot(value))
 
     def any_node(self) -> actions.AllocateNode:
         """A node with a small integer. It may be nonmovable, or have a destructor."""

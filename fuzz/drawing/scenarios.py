@@ -1,8 +1,8 @@
 """Scenarios: sequences of actions that have been dangerous to collectors.
 
 A rule draws one action. A dozen actions that matter only together are rarely drawn in sequence, so
-a scenario is a generator of them. The general one is in `facts`. One that is here finds a known bug
-much sooner than the general one. It draws each action from the current situation and leaves out
+a scenario is a generator of them. The general one is in `planner`. One that is here finds a known
+bug much sooner than the general one. It draws each action from the current situation and leaves out
 some steps at random; actions that the rules draw in between may change the scenario or end it.
 Invariant: a scenario yields concrete actions, as a rule does. Whether an action is legal is checked
 when it is due. No scenario depends on how a target works.
@@ -15,18 +15,14 @@ from functools import cache
 
 import attrs
 
-from fuzz.drawing.deaths import (
-    ephemerons_form_a_chain,
-    objects_with_finalizers_die,
-    weakref_is_resurrected,
-)
-from fuzz.drawing.facts import facts_meet
+from fuzz.drawing.deaths import ephemerons_form_a_chain, related_objects_die, weakref_is_resurrected
 from fuzz.drawing.full_heaps import heap_is_filled
+from fuzz.drawing.planner import facts_meet
 from fuzz.drawing.rules import NUMBERS
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
 from fuzz.drawing.situation import OBJECTS_MAX, Choices, Scenario, Situation
 from fuzz.drawing.sizes import SMALL_BLOCK_BYTES
-from fuzz.mutator.legality import callback_length_max, why_nothing_pinned
+from fuzz.mutator.legality import why_nothing_pinned
 from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
@@ -297,24 +293,6 @@ def sampling_starts_beside_obstacle(mutator: ScenarioMutator, choices: Choices) 
         yield actions.AllocateNode(0)
 
 
-def callback_fills_nursery(mutator: ScenarioMutator, choices: Choices) -> Scenario:
-    """A callback leaves too little of the nursery for the object that needs it. (PyPy's fork.)"""
-    longest = max(callback_length_max(mutator.situation.contract), 0)
-    yield actions.SetCallback(max(longest - choices.below(ITEMS_MAX), 0))
-    yield mutator.sample()
-    for _ in range(choices.between(1, ALLOCATIONS_MAX)):
-        yield actions.AllocateString(longest)
-    yield actions.SetCallback(None)
-
-
-def memory_pressure_is_added(mutator: ScenarioMutator, choices: Choices) -> Scenario:
-    """A collection is due while sampling is on. (PyPy's fork.)"""
-    yield mutator.sample_often()
-    extra_bytes = mutator.situation.contract.nursery_bytes << (2 + choices.below(2))
-    yield actions.AddMemoryPressure(actions.PRESSURES.nearest(extra_bytes))
-    yield actions.AllocateNode(0)
-
-
 def object_changes_after_identity(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """A young object changes after its future place was reserved."""
     obj = yield from mutator.new(actions.AllocateNode(0))
@@ -331,13 +309,6 @@ def process_forks(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     if choices.one_in(2):
         # The samples that the child kept of its parent's show only if it samples again.
         yield mutator.sample_often()
-    yield actions.CollectMinor()
-
-
-def old_object_is_sampled(mutator: ScenarioMutator, choices: Choices) -> Scenario:
-    """An object that is old from the start is sampled, and reported. (PyPy's fork.)"""
-    yield mutator.sample_often()
-    yield actions.AllocateOldString(mutator.edge_length())
     yield actions.CollectMinor()
 
 
@@ -435,35 +406,40 @@ def roots_are_freed(mutator: ScenarioMutator, choices: Choices) -> Scenario:
 StartScenario = Callable[[ScenarioMutator, Choices], Scenario]
 
 SCENARIOS: tuple[StartScenario, ...] = (
-    *(process_forks, old_object_is_sampled, sample_point_leaves_nursery),
-    *(memory_pressure_is_added, object_changes_after_identity, reference_is_moved),
-    *(reference_is_moved_beside_dirty_card, array_has_many_cards, pinned_item_is_copied),
+    *(process_forks, sample_point_leaves_nursery, object_changes_after_identity),
+    *(reference_is_moved, reference_is_moved_beside_dirty_card, array_has_many_cards),
     *(prebuilt_array_holds_copy, pinned_object_has_identity, pinned_object_is_freed),
-    *(sampling_starts_beside_obstacle, callback_fills_nursery, young_item_is_copied),
-    *(young_item_is_moved, only_holder_is_freed),
+    *(sampling_starts_beside_obstacle, young_item_is_copied, young_item_is_moved),
+    *(pinned_item_is_copied, only_holder_is_freed),
 )
-# A scenario is listed several times if only some of its many choices show a mistake. Cards are
-# copied by the byte, so `arraycopy-clean-cards` needs arrays with cards: while their scenario was
-# listed once, one seed in 20 missed that bug in 20,000 actions (commit 299ae34). Copies of young
-# items are listed three times since commit 03fd69a, whose changes together let mistakes that
-# sessions had missed take a quarter fewer actions.
-OF_COLLECTORS = (
+# A scenario is listed several times if only some of its many choices show a mistake, or if it shows
+# what real collectors get wrong.
+OF_HEAPS = (
     *(*SCENARIOS, reference_is_moved_beside_dirty_card),
-    *(young_item_is_copied, young_item_is_copied),
-    facts_meet,
+    *(young_item_is_copied, young_item_is_copied, facts_meet),
+)
+# Of all actions, plans have almost half here, and copies of arrays as much as above: with half as
+# many copies, PyPy's defects were found after 40,000 actions and more, and not after 20,000. A
+# collector that takes no steps needs fewer plans, and more of what its sampler does: with this
+# list, HotSpot allocated outside its buffers in 21 of 3,000 actions, and not in 30.
+OF_COLLECTORS = (
+    *(*SCENARIOS, facts_meet),
+    *(reference_is_moved, prebuilt_array_holds_copy, pinned_object_is_freed, young_item_is_moved),
+    *([reference_is_moved_beside_dirty_card] * 3),
+    *([young_item_is_copied] * 4),
+    *([facts_meet] * 4),
 )
 OF_DEATHS = (
-    *([objects_with_finalizers_die] * 8),
+    *([related_objects_die] * 24),
     *([ephemerons_form_a_chain] * 4),
     *([weakref_is_resurrected] * 4),
 )
-OF_FINALIZERS = (*OF_COLLECTORS, *OF_DEATHS)
 ABOUT: Mapping[StartScenario, str] = {
     ephemerons_form_a_chain: "allocate_ephemeron",
     weakref_is_resurrected: "allocate_weakref",
 }
 """The action that a scenario is about."""
-OF_RANDOM_DISTANCES = (*OF_COLLECTORS, *[kinds_alternate_in_step] * 5)
+OF_RANDOM_DISTANCES = (*OF_HEAPS, *[kinds_alternate_in_step] * 5)
 OF_BOUNDARIES = (*OF_RANDOM_DISTANCES, *[sampling_is_on_for_moments] * 10)
 OF_BLOCKS = (blocks_alternate_in_step,)
 OF_EXHAUSTION = (heap_is_filled,) * 12
@@ -472,8 +448,8 @@ OF_EXHAUSTION = (heap_is_filled,) * 12
 def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
     """The scenarios that may show a mistake of a target under this contract.
 
-    Late in a trace there is only the general one: short traces find simple mistakes sooner. Four
-    times in the list, it made known bugs take 17 % more actions (docs/evidence/effectiveness.md).
+    Late in a trace there are only plans, and scenarios of deaths: short traces find simple mistakes
+    sooner.
     """
     if contract.exhaustion is not None:
         others = scenarios_for(attrs.evolve(contract, exhaustion=None), is_late)
@@ -484,13 +460,19 @@ def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
     if contract.finalizers:
         return _scenarios_of_deaths(contract.actions, is_late)
     if not is_random:
-        return (facts_meet,) if is_late else OF_COLLECTORS
+        return _scenarios_of_collectors(contract.actions, is_late)
     return OF_BOUNDARIES if contract.boundary_bytes else OF_RANDOM_DISTANCES
+
+
+def _scenarios_of_collectors(actions: tuple[str, ...], is_late: bool) -> Sequence[StartScenario]:
+    if is_late:
+        return (facts_meet,)
+    return OF_COLLECTORS if "collect_step" in actions else OF_HEAPS
 
 
 @cache
 def _scenarios_of_deaths(actions: tuple[str, ...], is_late: bool) -> Sequence[StartScenario]:
-    scenarios = (*OF_DEATHS, facts_meet) if is_late else OF_FINALIZERS
+    scenarios = (*OF_DEATHS, *_scenarios_of_collectors(actions, is_late))
     return [scenario for scenario in scenarios if ABOUT.get(scenario) in (None, *actions)]
 
 

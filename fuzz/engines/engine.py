@@ -61,9 +61,10 @@ class Engine(Protocol):
         """
 
 
-def slices_of(engine: Engine, actions: int, probes: ProbeCounter) -> Iterator[Slice]:
-    """The slices from the first on, until that number of actions is used up."""
-    number = 0
+def slices_of(
+    engine: Engine, actions: int, probes: ProbeCounter, number: int = 0
+) -> Iterator[Slice]:
+    """The slices from that number on, until that number of actions is used up."""
     while actions > 0:
         done = engine.run_slice(number, actions, probes)
         yield done

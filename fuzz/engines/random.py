@@ -105,7 +105,7 @@ class RandomEngine(Engine):
         done.samples = done.minor_collections = 0
         failure = None
         try:
-            for action in _draw(run, lengths, choices):
+            for action in draw_actions(run, lengths, choices):
                 observation = run.step(action)
                 done.samples += observation.samples
                 done.minor_collections += observation.minors
@@ -132,7 +132,7 @@ class RandomEngine(Engine):
         return [] if failure is None else [failure]
 
 
-def _draw(run: Run, lengths: tuple[int, int], choices: Choices) -> Iterable[Action]:
+def draw_actions(run: Run, lengths: tuple[int, int], choices: Choices) -> Iterable[Action]:
     """The actions of a trace, each drawn from the situation that the last one left.
 
     It has `lengths[0]` actions, and up to `lengths[1]` if a scenario is not over. A target that

@@ -18,7 +18,7 @@ from typing import ClassVar
 from unittest import SkipTest
 from weakref import WeakKeyDictionary
 
-from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis import HealthCheck, Phase, Verbosity, reject, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
 from hypothesis.errors import Flaky
@@ -191,14 +191,22 @@ def _leaves(problem: BaseException) -> Iterator[BaseException]:
 class RuleStateMachine(TraceStateMachine):
     """A machine with a Hypothesis rule for each of our rules, which are added below."""
 
+    allowed: frozenset[str] = frozenset()
+    """The names of the rules that may be drawn after `allowed_after` actions. Hypothesis asks for
+    each of them, some more than once a step."""
+    allowed_after = -1
+
     def allows(self, own_rule: Rule) -> bool:
         """Whether that rule may be drawn now."""
         trace = self.trace
-        return (
-            trace is not None
-            and own_rule.name in trace.contract.actions
-            and bool(own_rule.subjects(trace.situation))
-        )
+        if trace is None:
+            return False
+        if self.allowed_after != len(trace.actions):
+            self.allowed_after = len(trace.actions)
+            self.allowed = frozenset(
+                each.name for each in rules_for(trace.contract) if each.subjects(trace.situation)
+            )
+        return own_rule.name in self.allowed
 
     def take_step(self, own_rule: Rule) -> None:
         """Draw an action from a scenario, or else by that rule. Raises a Mismatch."""
@@ -221,7 +229,7 @@ for _rule in RULES:
 
 
 class SessionStateMachine(RuleStateMachine):
-    """A machine that counts into `done`, and does nothing once its actions are used up.
+    """A machine that counts into `done`, and cancels the slice once its actions are used up.
 
     After a failure Hypothesis runs the example once more; that run must be the same, and is not
     counted. Each slice has a subclass of its own, since Hypothesis creates the machines itself.
@@ -230,14 +238,17 @@ class SessionStateMachine(RuleStateMachine):
     done: Slice
     actions_max: int
     traces_before: int
-    """The number of the trace before the first one. It decides which traces run once more: not the
-    first example of a slice, which is always the simplest one, but the last one, whose number is a
-    multiple of eight."""
+    """The number of the trace before the first one. It decides which traces run once more."""
+    is_generated: bool
+    """Whether the examples are new. Then the first one is the simplest that Hypothesis knows."""
 
     @override
     def take_step(self, own_rule: Rule) -> None:
-        if self.done.actions < self.actions_max or self.done.failures:
-            super().take_step(own_rule)
+        if self.done.actions >= self.actions_max and not self.done.failures:
+            raise Cancelled  # Hypothesis would go on with the steps and examples that it has left.
+        if self.is_generated and self.done.traces == 1 and self.trace and self.trace.actions:
+            reject()  # The simplest example repeats one action, in each slice the same one.
+        super().take_step(own_rule)
 
     @override
     def perform(self, trace: Run, action: Action) -> Observation:
@@ -305,6 +316,7 @@ class StatefulEngine(Engine):
 
     def _run(self, machine: type[SessionStateMachine], steps: int, phase: Phase) -> None:
         own = settings(session_settings(steps), database=self._database, phases=(phase,))
+        machine.is_generated = phase is Phase.generate
         try:
             run_state_machine_as_test(machine, settings=own)
         except (Mismatch, Flaky) as problem:

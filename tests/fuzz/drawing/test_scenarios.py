@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from fuzz.drawing import scenarios
 from fuzz.drawing.draw import draw_action, draw_configuration, draw_from_scenario, menu_of
-from fuzz.drawing.facts import facts_meet
+from fuzz.drawing.planner import facts_meet
 from fuzz.drawing.rules import rules_for
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.drawing.scenarios import SCENARIOS, StartScenario, next_of
@@ -32,11 +32,9 @@ ALL_LEGAL = {"prebuilt_nodes": 0, "pin_while_sampling": 1}
 
 ESSENTIAL: dict[StartScenario, str] = {
     scenarios.process_forks: "enable_sampling allocate_string fork collect_minor",
-    scenarios.old_object_is_sampled: "enable_sampling allocate_old_string collect_minor",
     scenarios.sample_point_leaves_nursery: (
         "enable_sampling allocate_string allocate_string allocate_node"
     ),
-    scenarios.memory_pressure_is_added: "enable_sampling add_memory_pressure allocate_node",
     scenarios.object_changes_after_identity: "allocate_node take_identity write_number END",
     scenarios.reference_is_moved: (
         "allocate_array allocate_node write free allocate_array collect_step copy_array write "
@@ -58,7 +56,6 @@ ESSENTIAL: dict[StartScenario, str] = {
     scenarios.sampling_starts_beside_obstacle: (
         "allocate_string pin collect_minor unpin enable_sampling allocate_node"
     ),
-    scenarios.callback_fills_nursery: "set_callback enable_sampling allocate_string set_callback",
     scenarios.young_item_is_copied: "allocate_array allocate_node write free copy_array END",
     scenarios.young_item_is_moved: (
         "allocate_array allocate_node write|fill_array free move_array END"
@@ -77,9 +74,7 @@ SHORT = {"HOLDER": "allocate_node|allocate_array", "END": "collect_minor|collect
 
 FINDS: dict[StartScenario, str] = {
     scenarios.process_forks: "fork-keeps-young-samples",
-    scenarios.old_object_is_sampled: "nonyoung-reported-dead",
     scenarios.sample_point_leaves_nursery: "stale-limit-after-large",
-    scenarios.memory_pressure_is_added: "pressure-taken-for-sample",
     scenarios.object_changes_after_identity: "shadow-keeps-number",
     scenarios.reference_is_moved: "arraycopy-skips-barrier-while-marking",
     scenarios.reference_is_moved_beside_dirty_card: "arraycopy-clean-cards",
@@ -87,7 +82,6 @@ FINDS: dict[StartScenario, str] = {
     scenarios.pinned_object_has_identity: "pinned-shadow-visited",
     scenarios.pinned_object_is_freed: "pinned-white-object",
     scenarios.sampling_starts_beside_obstacle: "enable-beside-old-obstacle",
-    scenarios.callback_fills_nursery: "second-minor-reads-null",
     scenarios.young_item_is_moved: "arraymove-keeps-cards",
 }
 """The planted bug that a scenario is about; engines/test_misses.py has those of the others."""
