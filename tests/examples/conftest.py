@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from scripts import shell_script
 from waiting import PATIENCE_SECONDS
 
+import fuzz
 from fuzz.protocol.schema import schema
 from fuzz.terminal.commands.cli import run_command_line
 
@@ -31,6 +35,34 @@ def need() -> Callable[..., None]:
             pytest.skip(f"apt-get install {' '.join(missing)}")
 
     return check
+
+
+@pytest.fixture(scope="session")
+def need_header(need: Callable[..., None]) -> Callable[[str, str], None]:
+    """Skip unless the machine has a header, which is in a Debian package."""
+    need("gcc")
+
+    def check(header: str, package: str) -> None:
+        compiled = ["gcc", "-fsyntax-only", "-include", header, "-x", "c", os.devnull]
+        if subprocess.run(
+            compiled, stderr=subprocess.DEVNULL, check=False, timeout=PATIENCE_SECONDS
+        ).returncode:
+            pytest.skip(f"apt-get install {package}")
+
+    return check
+
+
+@pytest.fixture
+def with_command(tmp_path: Path) -> Mapping[str, str]:
+    """An environment with the command of this very installation, also where none is on the path."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    shell_script(programs / "gcfuzz", f'exec "{sys.executable}" -m fuzz "$@"')
+    return {
+        **os.environ,
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(fuzz.__file__).parents[1]),
+    }
 
 
 @pytest.fixture(scope="session")

@@ -26,13 +26,9 @@ Session = Callable[..., tuple[int, list[dict[str, Any]]]]
 
 
 @pytest.fixture(scope="session")
-def build(native: Path) -> Callable[..., Path]:
+def build(native: Path, need_header: Callable[[str, str], None]) -> Callable[..., Path]:
     """Build the adapter in a copy, beside that of the kit; returns the program."""
-    header = ["gcc", "-fsyntax-only", "-include", "gc/gc.h", "-x", "c", "/dev/null"]
-    if subprocess.run(
-        header, stderr=subprocess.DEVNULL, check=False, timeout=PATIENCE_SECONDS
-    ).returncode:
-        pytest.skip("apt-get install libgc-dev")
+    need_header("gc/gc.h", "libgc-dev")
     folder = native.with_name("boehm")
     shutil.copytree(BOEHM, folder, ignore=shutil.ignore_patterns("build"))
 

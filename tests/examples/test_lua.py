@@ -1,0 +1,102 @@
+"""Lua behind the adapter kit: clean under what it does, its manual's contract is not kept."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from night import fresh, part_of
+from target_helpers import Changed, changed, first_failure
+from waiting import PATIENCE_SECONDS
+
+from fuzz.protocol.contract import Contract
+from fuzz.targets.process.program import ProcessTarget
+
+pytestmark = pytest.mark.slow  # It has to be compiled first.
+
+LUA = Path(__file__).parents[2] / "examples" / "lua"
+CLEAN, MISMATCH = 0, 1
+ACTIONS, SEVERAL_ACTIONS = 20_000, 100_000
+SMALL_STEPS = {"step_bits": 4, "generational": 0, "pause": 0}
+"""Lua calls finalizers many of these after a death."""
+ANSWER_SECONDS = 60.0
+
+Session = Callable[..., tuple[int, list[dict[str, Any]]]]
+
+
+@pytest.fixture(scope="module")
+def adapter(native: Path, need_header: Callable[[str, str], None]) -> Path:
+    """The adapter, built in a copy beside that of the kit."""
+    need_header("lua5.4/lua.h", "liblua5.4-dev")
+    folder = native.with_name("lua")
+    shutil.copytree(LUA, folder, ignore=shutil.ignore_patterns("build"))
+    subprocess.run(["make"], cwd=folder, check=True, timeout=PATIENCE_SECONDS)
+    return folder / "build" / "adapter"
+
+
+@pytest.mark.parametrize("engine", ["random", "stateful"])
+def test_a_session_is_clean(adapter: Path, session: Session, engine: str) -> None:
+    count = part_of(250_000 if engine == "random" else 25_000)
+    plan = ["--actions", str(count), "--seed", fresh("1"), "--engine", engine]
+    assert session(adapter, *plan) == (CLEAN, [])
+
+
+def test_the_schema_takes_each_line_of_the_adapter(
+    adapter: Path, refused: Callable[[str], list[str]]
+) -> None:
+    assert refused(str(adapter)) == []
+
+
+@pytest.mark.parametrize(
+    ("without", "field"),
+    [(["resurrect"], "memory_used_bytes"), (["unregister_finalizer"], "alive")],
+)
+def test_a_surprise_is_found_by_the_contract_of_the_manual(
+    adapter: Path, session: Session, without: list[str], field: str
+) -> None:
+    left_out = [f"--without={action}" for action in without]
+    code, failures = session(f"{adapter} --as-documented", "-x", *left_out)
+    assert (code, [each["failure"]["field"] for each in failures]) == (MISMATCH, [field])
+
+
+FINALIZERS: Mapping[str, Mapping[str, Any]] = {
+    "again": {"again": "new_place"},
+    "taken_back": {"taken_back": "dropped"},
+    "weak_in_dead": {"weak_in_dead": "cleared"},
+    "called": {"called": "in_collection"},
+    "weak": {"weak": "cleared_after", "weak_in_dead": "cleared"},
+    "objects": {"objects": "dead", "taken_back": "dropped"},
+    "cycles": {"order": "referrer_first", "again": "new_place"},
+}
+OTHERS: Mapping[str, Mapping[str, Any]] = {
+    "steps": {"steps": "minor"},
+    "word_bytes": {"word_bytes": 8, "large_object_bytes": 65_537},
+    "crosses": {"crosses": "at"},
+    "surplus": {"surplus": "dropped"},
+    "samples_per_allocation": {"samples_per_allocation": "one"},
+}
+
+
+def with_finalizers(**keys: Any) -> Callable[[Contract], Contract]:
+    def change(contract: Contract) -> Contract:
+        assert contract.finalizers is not None
+        return attrs.evolve(contract, finalizers=attrs.evolve(contract.finalizers, **keys))
+
+    return change
+
+
+@pytest.mark.parametrize("key", [*FINALIZERS, *OTHERS])
+def test_a_contract_with_one_mistake_is_found(adapter: Path, key: str) -> None:
+    """`again` is the order of the manual. A session on that reports its other failures sooner."""
+    target = ProcessTarget("lua", [str(adapter)], ANSWER_SECONDS)
+    change = with_finalizers(**FINALIZERS[key]) if key in FINALIZERS else None
+    steps = SMALL_STEPS if key == "called" else {}
+    mistaken = Changed(target, change or (lambda right: changed(right, **OTHERS[key])), **steps)
+    # An object has to be read and kept between its death and its finalizer.
+    count, seed = (SEVERAL_ACTIONS, "3") if steps else (ACTIONS, "1")
+    assert first_failure(mistaken, count, seed) is not None
