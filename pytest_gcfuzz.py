@@ -75,7 +75,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def gcfuzz_corpus(request: pytest.FixtureRequest) -> SavedTrace:
-    """A trace of the corpus: `gcfuzz_corpus.replay(MyTarget)` fails if it does."""
+    """A trace of the corpus: `gcfuzz_corpus.replay(MyTarget)` fails if it does.
+
+    For a program it is `gcfuzz_corpus.replay(command="./adapter")`.
+    """
     _require_package()
     from fuzz.testing.suites import SavedTrace
 

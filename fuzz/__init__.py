@@ -9,7 +9,7 @@ are imported when they are first used, because each command imports this package
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
@@ -73,17 +73,24 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(f"fuzz.{_MODULES.get(name, 'protocol.contract')}"), name)
 
 
-def state_machine_for(target_factory: Callable[[], Target]) -> type[SuiteStateMachine]:
+def state_machine_for(
+    target_factory: Callable[[], Target] | None = None,
+    *,
+    command: str | Sequence[str] | None = None,
+) -> type[SuiteStateMachine]:
     """A Hypothesis state machine for your own test suite.
 
     `target_factory` makes a target, one for each example: a class, or a function without
-    arguments. `TestMine = state_machine_for(MyTarget).TestCase` then runs under pytest, with your
-    Hypothesis settings and database. It tries the traces in the folder `TestMine.corpus_folder`
+    arguments. In its place, `command` names a program that speaks the protocol, with its arguments:
+    `state_machine_for(command="./adapter")`.
+
+    `TestMine = state_machine_for(MyTarget).TestCase` then runs under pytest, with your Hypothesis
+    settings and database. It tries the traces in the folder `TestMine.corpus_folder`
     first, reduces each failure, saves it there, and shows the command that replays it.
     """
     from fuzz.testing import suites  # Nothing else in the package needs Hypothesis.
 
-    return suites.state_machine_for(target_factory)
+    return suites.state_machine_for(target_factory, command)
 
 
 def run_session(

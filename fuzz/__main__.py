@@ -21,16 +21,24 @@ def _exit(number: int, frame: FrameType | None) -> None:
     os._exit(INCONCLUSIVE)
 
 
+def _interrupt_later() -> None:
+    """Interrupt the process once the caller has returned, since it loses each exception."""
+    from threading import Timer
+
+    try:
+        Timer(AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
+    except KeyboardInterrupt:
+        # On a busy machine the time can be up before the timer says that it has started.
+        _interrupt_later()
+
+
 def keep_interrupts() -> None:
     """Repeat an interrupt that comes while Python frees an object, and would be lost."""
     report = sys.unraisablehook
 
     def repeat(unraisable: sys.UnraisableHookArgs) -> None:
         if unraisable.exc_type is KeyboardInterrupt:
-            from threading import Timer
-
-            # Not at once, because an exception in here is lost, too.
-            Timer(AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
+            _interrupt_later()
         else:
             report(unraisable)
 

@@ -24,7 +24,7 @@ from fuzz.oracles import Bench, Mismatch, RerunOracle
 from fuzz.oracles.excluded import judged_part
 from fuzz.oracles.heap import AFTER_ALL, WHILE_STARTING, HeapOracle
 from fuzz.problems import BadInputError
-from fuzz.protocol.actions import NAMES, Action, ReadEphemeron, Resurrect
+from fuzz.protocol.actions import NAMES, Action, ReadEphemeron, ReadWeakref, Resurrect
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, summed, values_of
 from fuzz.protocol.target import FullTarget, Target, full
@@ -195,12 +195,31 @@ def _goes_ahead(target: FullTarget, contract: Contract) -> bool:
     return target.takes_announcements and may_be_sent_ahead(contract)
 
 
+def _are_legal(
+    actions: Collection[Action | None], contract: Contract, other_contract: Contract
+) -> bool:
+    """Whether actions that a contract allows are legal under that of other settings.
+
+    Objects may cost more there, and fewer actions may be carried out.
+    """
+    if contract.actions != other_contract.actions and any(
+        NAMES[type(action)] not in other_contract.actions for action in actions if action
+    ):
+        return False
+    if contract.layout == other_contract.layout:
+        return True
+    kept = [action for action in actions if action is not None]
+    return may_be_sent_ahead(other_contract) and [*while_legal(other_contract, kept)] == kept
+
+
 def _depends_on_collections(run: Run) -> bool:
     """Whether collections that are not promised have decided what is legal or read."""
     if "collections" in run.contract.promises:
         return False
     return run.contract.exhaustion is not None or any(
-        isinstance(action, Resurrect | ReadEphemeron) for action in run.actions
+        isinstance(action, Resurrect | ReadEphemeron)
+        or (isinstance(action, ReadWeakref) and action.keep)
+        for action in run.actions
     )
 
 
@@ -215,16 +234,18 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     target = full(target)
     contract = target.start(configuration)
     needed = attrgetter(*oracle.needs_same)
-    if target.problem_at_start is None and needed(run.contract) != needed(contract):
-        return
     changed = [oracle.instead(action) for action in run.actions]
+    if target.problem_at_start is None and not (
+        needed(run.contract) == needed(contract) and _are_legal(changed, run.contract, contract)
+    ):
+        return
     if _goes_ahead(target, contract):
         target.announce(action for action in changed if action is not None)
     shadow = Shadow(run.contract)
     each_action = zip(run.actions, changed, run.answers, strict=True)
     for number, (action, instead, first) in enumerate(each_action, 1):
         followed = as_exhausted(action, run.contract.exhaustion) if first.exhausted else action
-        shadow.follow(followed, first.minors, first.finalized)
+        shadow.follow(followed, first.minors, first.finalized, alive=first.alive)
         if instead is None:
             continue
         if first.graph == RIGHT_GRAPH:

@@ -16,6 +16,7 @@ from waiting import LONG_SECONDS, completed
 import fuzz
 import gcmodel
 from fuzz.terminal.pages import page_names
+from fuzz.terminal.starters import STARTERS
 
 CHECKOUT = Path(__file__).parents[1]
 PASSED, FAILED = 0, 1
@@ -72,6 +73,14 @@ def test_the_wheel_ships_each_page_of_help() -> None:
     ours = contents_of(CHECKOUT / "docs")
     assert {path.stem for path in (CHECKOUT / "docs").glob("*.md")} - {"index"} <= {*page_names()}
     assert [name for name in page_names() if shipped[f"{name}.md"] != ours[f"{name}.md"]] == []
+
+
+@pytest.mark.parametrize(
+    "place", sorted({place for starter in STARTERS.values() for place in starter.files.values()})
+)
+def test_the_wheel_ships_what_init_copies(place: str) -> None:
+    shipped = Path(fuzz.__file__).parent / "examples" / place
+    assert shipped.read_bytes() == (CHECKOUT / "examples" / place).read_bytes()
 
 
 @pytest.mark.parametrize("package", [fuzz, gcmodel], ids=["fuzz", "gcmodel"])
@@ -132,7 +141,8 @@ def test_pytest_has_the_plugin(project: Project) -> None:
 def test_the_plugin_finds_saves_and_replays_in_another_project(project: Project) -> None:
     (project.folder / "test_mine.py").write_text(SUITE)
     [found] = project.failures("--gcfuzz-time=10m")
-    assert "FAILURE 1: pointers / limit / " in found
+    # Its seed is random, and the oracle that sees this bug first depends on the seed.
+    assert "FAILURE 1: " in found
     assert "← first wrong answer" in found
     [saved] = (project.folder / "gcfuzz-failures").glob("*.jsonl")
     assert f"gcfuzz replay gcfuzz-failures/{saved.name} --command" in found

@@ -154,8 +154,9 @@ def _try(
     run, nothing = Run(target, configuration), Observation()
     try:
         for rule in rules:
-            is_hung = rule.name in handshake.hung
-            action = None if is_hung else drawn_by(rule, run.situation, choices)
+            # A setting may decide which actions the program carries out.
+            is_skipped = rule.name in handshake.hung or rule.name not in run.contract.actions
+            action = None if is_skipped else drawn_by(rule, run.situation, choices)
             if action is None:
                 continue
             handshake.tried.add(rule.name)

@@ -11,6 +11,7 @@ import attrs
 from fuzz.failure import BROKE, OBSERVABLE, Failure
 from fuzz.failures.causes import by_cause
 from fuzz.failures.corpus import COMPLAINT_SUFFIX, Origin, SavedFailure, findings_like, trace_of
+from fuzz.oracles.sampling import SamplingOracle
 from fuzz.plain import counted, path_argument, shell_word
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
@@ -273,6 +274,14 @@ def print_handshake(
     if not (failures or handshake.untried):
         arguments = map(shell_word, ["gcfuzz", "run", *target, "--time", "10m"])
         screen.print_command("next:", [*arguments], "bold")
+    elif any(failure.oracle == SamplingOracle.name for failure in failures):
+        print_suggest_command(screen, "the keys that fit:", target)
+
+
+def print_suggest_command(screen: Screen, label: str, target: Sequence[str]) -> None:
+    """What finds out whether a key of the contract is wrong. Its arguments name the target."""
+    arguments = map(shell_word, ["gcfuzz", "check", "--suggest", *target])
+    screen.print_command(label, [*arguments], "bold")
 
 
 def _what_to_fix(failures: Sequence[Failure]) -> str:

@@ -10,10 +10,12 @@ from fuzz.failures.causes import Cause, by_cause, cause_of
 from fuzz.failures.compare import contract_changes
 from fuzz.failures.corpus import SavedFailure
 from fuzz.nights.known_failures import KnownFailures
+from fuzz.oracles.sampling import SamplingOracle
 from fuzz.plain import PLAIN_SECONDS, counted, short, short_seconds
 from fuzz.sessions import record, session_events
 from fuzz.sessions.plan import Plan
-from fuzz.terminal.report import print_found, print_like, print_saved
+from fuzz.targets import is_user_class
+from fuzz.terminal.report import print_found, print_like, print_saved, print_suggest_command
 from fuzz.terminal.screen import Screen
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class SessionReporter:
         self._numbers: dict[tuple[str, ...], int] = {}
         # The number of the failure that was shown in full, by likely cause.
         self._shown: dict[Cause, int] = {}
+        self._has_suggested = False
 
     def __call__(self, event: session_events.Event) -> None:
         """Show one event."""
@@ -108,8 +111,23 @@ class SessionReporter:
         shown = self._shown.setdefault(cause_of(saved.failure), number)
         if shown == number or not saved.is_saved:
             print_saved(self._screen, number, saved, origin)
+            self._suggest(saved.failure, plan)
         else:
             print_like(self._screen, number, saved, shown, origin)
+
+    def _suggest(self, failure: Failure, plan: Plan) -> None:
+        """At the first wrong sample of a user's own target: its contract may have a wrong key."""
+        is_own = bool(plan.options.command) or is_user_class(plan.target)
+        if (
+            self._has_suggested
+            or failure.oracle != SamplingOracle.name
+            or plan.before
+            or not is_own
+        ):
+            return
+        self._has_suggested = True
+        target = [] if plan.options.command else ["--target", plan.target]
+        print_suggest_command(self._screen, f"  {'suggest':<9}", [*target, *plan.options.arguments])
 
     def _why_known(self, saved: SavedFailure) -> str:
         return "" if self._known is None else self._known.why(saved)

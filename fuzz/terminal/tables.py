@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -19,7 +20,7 @@ from fuzz.problems import BadInputError
 from fuzz.protocol.contract import Contract, Setting
 from fuzz.protocol.target import contract_of
 from fuzz.sessions.hunt import HuntedBugs
-from fuzz.sessions.reach import Reached
+from fuzz.sessions.reach import Reached, ReachedCombinations
 from fuzz.targets import PROCESS, REFERENCE, TargetOptions, make_target, registry
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.targets.references import REFERENCES
@@ -30,6 +31,9 @@ from fuzz.terminal.screen import Screen
 BUG_COLUMNS = max(map(len, KNOWN_BUGS))
 ORACLE_COLUMNS = len("finalization,")
 """The widths that make `gcfuzz bugs` legible in 80 columns."""
+NAMES_OF_SIZES = {1: "facts", 2: "pairs of facts", 3: "triples of facts"}
+MISSED_MAX, FACTS_MAX = 10, 5
+"""How many missed combinations of a size are printed, and how many facts of the others."""
 
 
 @contextmanager
@@ -91,6 +95,31 @@ def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> 
     console.print(table)
     times = sum(each.times > 0 for each in reached)
     console.print(f"{times} of {len(reached)} probes reached in {counted(actions, 'action')}")
+
+
+def print_combinations(
+    console: Console, reached: Sequence[ReachedCombinations], actions: int
+) -> None:
+    """Print which share of facts, pairs and triples held, and which did not."""
+    console.print(f"In {counted(actions, 'action')} these held at once:")
+    for each in reached:
+        count = each.possible - len(each.missed)
+        # Rounded down, so that 100 % means all.
+        share = f" ({100 * count // each.possible} %)" if each.possible else ""
+        console.print(f"{count:,} of {each.possible:,} {NAMES_OF_SIZES[each.size]}{share}")
+    for each in reached:
+        for combination in each.missed[:MISSED_MAX]:
+            console.print(Text(f"missed: {', '.join(combination)}", "red"))
+        if len(each.missed) > MISSED_MAX:
+            console.print(_other_missed(each))
+
+
+def _other_missed(reached: ReachedCombinations) -> str:
+    """How many are not printed, and which facts most of the missed ones have."""
+    facts = Counter(fact for combination in reached.missed for fact in combination)
+    most = ", ".join(f"{fact} ({count})" for fact, count in facts.most_common(FACTS_MAX))
+    name = NAMES_OF_SIZES[reached.size]
+    return f"and {len(reached.missed) - MISSED_MAX:,} more {name}; most of all missed have: {most}"
 
 
 def print_targets(console: Console) -> None:

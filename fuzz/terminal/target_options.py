@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import shlex
 from collections.abc import Callable
 from datetime import datetime
 from functools import cached_property
@@ -163,6 +162,7 @@ class TargetChoice(NamedTuple):
         import attrs
 
         from fuzz.targets import registry
+        from fuzz.targets.options import arguments_in
 
         if self.name is None:
             return TargetChoice(target_named(value), self.options)
@@ -176,7 +176,7 @@ class TargetChoice(NamedTuple):
             )
         options = self.options
         if option == "command" and not options.command:
-            options = attrs.evolve(options, command=_arguments_in(value))
+            options = attrs.evolve(options, command=arguments_in(value))
         elif option != "command" and option not in options.paths:
             options = attrs.evolve(options, paths={**options.paths, option: Path(value)})
         else:
@@ -340,10 +340,11 @@ def target_options(command: Callable[..., int]) -> Callable[..., int]:
         **options: Any,  # noqa: ANN401
     ) -> int:
         from fuzz.targets import PROCESS, TargetOptions
+        from fuzz.targets.options import arguments_in
 
         general = ("timeout_seconds", "memory_bytes", "check_invariants", "fresh_process")
         chosen = TargetOptions(
-            _arguments_in(program),
+            arguments_in(program) if program is not None else (),
             paths=_taken_paths(options),
             **{each: options.pop(each) for each in general},
         )
@@ -392,15 +393,3 @@ def _taken_paths(options: dict[str, Any]) -> dict[str, Path]:
         for name, value in given.items()
         if value is not None
     }
-
-
-def _arguments_in(program: str | None) -> tuple[str, ...]:
-    if program is None:
-        return ()
-    try:
-        arguments = tuple(shlex.split(program))
-    except ValueError as problem:
-        raise BadInputError(f"--command {program!r}: {problem}") from problem
-    if not arguments:
-        raise BadInputError("--command is empty; name a program")
-    return arguments

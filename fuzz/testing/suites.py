@@ -1,4 +1,6 @@
-"""Tests of a target that a Python function makes: a state machine, a session, a saved trace.
+"""Tests of a target that a Python function makes, or of a program.
+
+There is a state machine, a session and a saved trace.
 
 Failures are saved and reduced as in a session, and the test's message is what a session prints: a
 traceback would lead into the oracles, where nothing is wrong.
@@ -35,17 +37,20 @@ from fuzz.sessions.worker import run_chunk
 from fuzz.targets import NO_OPTIONS, TargetOptions
 from fuzz.terminal import report
 from fuzz.terminal.screen import Screen
+from fuzz.testing.program_factory import Command, ProgramFactory, factory_of
 
 UNKNOWN = "MODULE:TARGET"
 """In place of a target that another process cannot import."""
 TargetFactory = Callable[[], Target]
 
 
-def state_machine_for(target_factory: TargetFactory) -> type[SuiteStateMachine]:
+def state_machine_for(
+    target_factory: TargetFactory | None, command: Command | None = None
+) -> type[SuiteStateMachine]:
     """See `fuzz.state_machine_for`."""
 
     class GCStateMachine(ReportingStateMachine):
-        make_target = staticmethod(target_factory)
+        make_target = staticmethod(factory_of(target_factory, command))
 
     return GCStateMachine
 
@@ -137,14 +142,19 @@ class SavedTrace:
 
     path: Path
 
-    def replay(self, target_factory: TargetFactory) -> None:
-        """Fail if the trace does. `target_factory` makes a target, as for `state_machine_for`."""
+    def replay(
+        self, target_factory: TargetFactory | None = None, *, command: Command | None = None
+    ) -> None:
+        """Fail if the trace does, on a target or a program, as for `state_machine_for`."""
         __tracebackhide__ = True
         trace = traces.read(self.path)
-        failure = replay(target_factory(), trace, str(self.path))
+        factory = factory_of(target_factory, command)
+        if isinstance(factory, ProgramFactory):
+            factory = factory.needed_by(trace.header)
+        failure = replay(factory(), trace, str(self.path))
         if failure is not None:
             page = KeptLines()
-            options, name = _options(target_factory), class_of(target_factory)
+            options, name = _options(factory), class_of(factory)
             command = report.replay_command(_short(self.path), options, name)
             report.print_failure(page, f"FAILED {self.path.name}", failure, command)
             raise AssertionError(page.text)
@@ -163,7 +173,9 @@ class KeptLines(Screen):
 
 
 def _options(factory: TargetFactory) -> TargetOptions:
-    """The options of a replay: a program that serves the target, unless it is a class."""
+    """The options of a replay: the program, or one that serves the target, if it is no class."""
+    if isinstance(factory, ProgramFactory):
+        return factory.options
     if class_of(factory) is not None:
         return NO_OPTIONS
     return TargetOptions(("python", "-m", "fuzz.targets", *place_of(factory)))

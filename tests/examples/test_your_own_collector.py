@@ -1,24 +1,19 @@
 """The commands of the page "Your own collector in an afternoon" work, from the first one on.
 
 Its `sh` blocks are run in order, in a copy of the repository's examples. A line may say how it ends
-(`# exit 1`). A `c` block with a file's name is a part of it. A `diff` block with one is a change to
-it, applied where its lines are.
+(`# exit 1`). A `text` block has lines that the command before it prints. A `c` block with a file's
+name is a part of it. A `diff` block with one is a change to it, applied where its lines are.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from scripts import shell_script
 from waiting import completed
-
-import fuzz
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "your-own-collector.md").read_text()
@@ -29,9 +24,10 @@ EXIT = re.compile(r"\s+# exit (\d)$")
 class Reader:
     """Follows the page in a folder and with an environment."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
         self.environment = environment
+        self.printed = ""
 
     def run(self, block: str) -> None:
         for line in block.splitlines():
@@ -43,6 +39,7 @@ class Reader:
             ran = completed(command, shell=True, cwd=self.folder, env=self.environment, check=False)
             expected = int(exit_code[1]) if exit_code else 0
             assert ran.returncode == expected, f"{command}\n{ran.stdout}{ran.stderr}"
+            self.printed = ran.stdout
 
     def change(self, name: str, before: str, after: str) -> None:
         code = (self.folder / name).read_text()
@@ -51,29 +48,22 @@ class Reader:
 
 
 @pytest.fixture
-def reader(need: Callable[..., None], tmp_path: Path) -> Reader:
+def reader(need: Callable[..., None], with_command: Mapping[str, str], tmp_path: Path) -> Reader:
     need("gcc", "make")
     ignored = shutil.ignore_patterns("build")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=ignored)
-    # The command of this very installation, also where none is on the path.
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    shell_script(programs / "gcfuzz", f'exec "{sys.executable}" -m fuzz "$@"')
-    environment = {
-        **os.environ,
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(Path(fuzz.__file__).parents[1]),
-    }
-    return Reader(tmp_path, environment)
+    return Reader(tmp_path, with_command)
 
 
 @pytest.mark.slow
 def test_the_page_does_what_it_says(reader: Reader) -> None:
     blocks = BLOCK.findall(PAGE)
-    assert {language for language, _, _ in blocks} == {"sh", "c", "diff"}
+    assert {language for language, _, _ in blocks} == {"sh", "text", "c", "diff"}
     for language, name, block in blocks:
         if language == "sh":
             reader.run(block)
+        elif language == "text":
+            assert {*block.splitlines()} <= {*reader.printed.splitlines()}
         elif language == "c":
             reader.change(name, block, block)
         else:

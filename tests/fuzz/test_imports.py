@@ -27,8 +27,8 @@ SOURCES = {
     for package in (fuzz, gcmodel)
     for folder in [Path(str(package.__file__)).parent]
     for path in sorted(folder.rglob("*.py"))
-    # The wheel has the documentation, and with it reproducers of findings.
-    if path.relative_to(folder).parts[0] != "docs"
+    # The wheel has the documentation, with reproducers of findings, and what `init` copies.
+    if path.relative_to(folder).parts[0] not in ("docs", "examples")
 }
 OURS = ("fuzz", "gcmodel")
 HARNESS = {
@@ -37,6 +37,8 @@ HARNESS = {
     "fuzz.failures": "cancellation descriptions drawing engines failure files mutator "
     "oracles problems protocol replay run targets targets.bugs version",
     "fuzz.__main__": "signals terminal terminal.commands",
+    "fuzz.suggestions": "cancellation drawing engines failures mutator oracles problems protocol "
+    "protocol.counting run",
     "fuzz.failure": "descriptions former_names oracles protocol",
     "fuzz.run": "cancellation descriptions drawing failure mutator oracles problems protocol",
     "fuzz.replay": "failure former_names mutator oracles problems protocol run",
@@ -80,11 +82,11 @@ HARNESS = {
     "plain problems protocol run signals targets targets.bugs targets.process "
     "targets.references version",
     "fuzz.profiling": "files oracles plain problems protocol replay targets targets.references",
-    "fuzz.terminal": "descriptions failure failures files former_names mutator nights plain "
-    "problems protocol replay sessions targets targets.bugs targets.references "
-    "version",
+    "fuzz.terminal": "descriptions failure failures files former_names mutator nights oracles "
+    "plain problems protocol replay sessions suggestions targets targets.bugs "
+    "targets.references version",
     "fuzz.terminal.commands": "drawing failure failures files nights plain problems profiling "
-    "protocol replay sessions targets targets.bugs terminal version",
+    "protocol replay sessions suggestions targets targets.bugs terminal version",
     "fuzz.testing": "cancellation drawing engines failure failures files problems "
     "protocol replay sessions targets terminal",
 }
@@ -313,6 +315,7 @@ RARE = {
     "fuzz.profiling",
     "fuzz.sessions.cluster",
     "fuzz.sessions.dask_tasks",
+    "fuzz.suggestions",
     "fuzz.terminal.night_page",
     "fuzz.terminal.tables",
     "gcmodel.profiling",

@@ -116,14 +116,23 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
 @target_options
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--actions", type=click.IntRange(min=1), default=200_000, show_default=True)
-def probes_command(choice: TargetChoice, seed: int, actions: int) -> int:
+@click.option(
+    "--combinations",
+    is_flag=True,
+    help="Count which facts held at once, in pairs and triples, instead of probes.",
+)
+def probes_command(choice: TargetChoice, seed: int, actions: int, combinations: bool) -> int:
     """Count how often each probe is reached, and show its smallest trace."""
     from fuzz.drawing.probes import probes_for
     from fuzz.protocol.target import contract_of
-    from fuzz.sessions.reach import reach
+    from fuzz.sessions.reach import reach, reach_combinations
     from fuzz.terminal import tables
 
     fuzzed = choice.make()
+    if combinations:
+        held = reach_combinations(fuzzed, seed, actions)
+        tables.print_combinations(Screen().console, held, actions)
+        return INCONCLUSIVE if any(each.missed for each in held) else CLEAN
     with tables.counting("probes", len(probes_for(contract_of(fuzzed)))) as progress:
         reached = []
         for each in reach(fuzzed, seed, actions):

@@ -10,12 +10,12 @@ import click
 
 from fuzz.problems import BadInputError, HarnessError, InterruptedWorkError, notes_of
 from fuzz.terminal import exit_codes
-from fuzz.terminal.commands import catalogue, nights, profile, run, traces
+from fuzz.terminal.commands import catalogue, init, nights, profile, run, traces
 from fuzz.terminal.commands.group import cli
 from fuzz.terminal.exit_codes import complain, complain_at_length, unexpected
 from fuzz.terminal.standard_streams import lost_output
 
-COMMANDS = catalogue, nights, profile, run, traces
+COMMANDS = catalogue, init, nights, profile, run, traces
 """Each registers its commands in `cli` when it is imported."""
 
 

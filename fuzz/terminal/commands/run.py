@@ -141,6 +141,7 @@ def run(  # noqa: PLR0913 - the options of the command
     from fuzz.files import check_writable
     from fuzz.nights.known_failures import KnownFailures
     from fuzz.sessions import record
+    from fuzz.terminal.corpus_first import replay_corpus_first
 
     if cluster is not None:
         options["has_canary"] = True
@@ -164,21 +165,29 @@ def run(  # noqa: PLR0913 - the options of the command
             )
     if summary is not None:
         check_writable(summary)
+    # A session that goes on reports its own failures, and a comparison's traces need both targets.
+    # Only the workers of a cluster may have the program.
+    is_first = earlier is None and plan.before is None and cluster is None
+    still_fails = is_first and replay_corpus_first(Screen(), choice, plan, known)
     finished = _run_session(plan, cluster, earlier, known)
     if summary is not None:
         record.write(finished.record, summary)
     if finished.problem is not None:
         raise finished.problem
-    return code_of_session(finished, known, fail_on is not None and bool(plan.why_weaker))
+    is_wrong = still_fails or (fail_on is not None and bool(plan.why_weaker))
+    return code_of_session(finished, known, is_wrong)
 
 
-def code_of_session(finished: Finished, known: KnownFailures, is_weaker: bool) -> int:
-    """The exit code of a session that has ended. Known failures make no difference."""
+def code_of_session(finished: Finished, known: KnownFailures, is_wrong: bool) -> int:
+    """The exit code of a session that has ended. Known failures make no difference.
+
+    `is_wrong` means that more than its own failures is: a saved trace, or a weaker contract.
+    """
     from fuzz.failure import BROKE, UNCLEAR
     from fuzz.sessions.record import INTERRUPTED
 
     unknown = [saved for saved in finished.failures if not known.why(saved)]
-    if is_weaker or any(each.is_certain or each.failure.change == UNCLEAR for each in unknown):
+    if is_wrong or any(each.is_certain or each.failure.change == UNCLEAR for each in unknown):
         return UNFINISHED_MISMATCH if finished.stop_reason == INTERRUPTED else MISMATCH
     is_clean = not any(saved.failure.change == BROKE for saved in unknown)
     return CLEAN if finished.is_done and is_clean else INCONCLUSIVE
@@ -272,11 +281,19 @@ def _run_session(
 @click.option(
     "--verbose", is_flag=True, help="List all names, also those that a contract may have."
 )
-def check_command(choice: TargetChoice, verbose: bool) -> int:
+@click.option(
+    "--suggest",
+    "suggests",
+    is_flag=True,
+    help="Collect traces instead, and find the keys of the contract with which the answers fit.",
+)
+def check_command(choice: TargetChoice, verbose: bool, suggests: bool) -> int:
     """Try each action and setting of a target's contract once, in seconds."""
     from fuzz.sessions.handshake import shake_hands
     from fuzz.terminal import report
 
+    if suggests:
+        return _suggest(choice)
     try:
         handshake = shake_hands(choice.make())
     except BadInputError:
@@ -287,3 +304,12 @@ def check_command(choice: TargetChoice, verbose: bool) -> int:
     if handshake.failures:
         return MISMATCH
     return INCONCLUSIVE if handshake.untried else CLEAN
+
+
+def _suggest(choice: TargetChoice) -> int:
+    from fuzz.suggestions.suggest import suggest
+    from fuzz.terminal.suggestion_report import print_suggestion
+
+    found = suggest(choice.make())
+    print_suggestion(Screen(), found)
+    return CLEAN if found.is_clean else MISMATCH

@@ -13,7 +13,7 @@ import attrs
 import pytest
 from command_line import Gcfuzz
 
-from fuzz.protocol.actions import ACTIONS, Action, AllocateString
+from fuzz.protocol.actions import ACTIONS, Action, AllocateString, CollectStep
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import HANG, Observation
 from fuzz.protocol.target import FullTarget
@@ -70,6 +70,20 @@ class StringsHang(Odd):
         return super().perform(action)
 
 
+class ASettingDecides(Odd):
+    """With smaller nurseries than its default it takes no steps."""
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        contract = super().start(configuration)
+        self._steps = not configuration
+        return contract if self._steps else contract.without(["collect_step"])
+
+    def perform(self, action: Action) -> Observation:
+        if isinstance(action, CollectStep) and not self._steps:
+            return Observation(error="BadLine: no action is called collect_step")
+        return super().perform(action)
+
+
 @pytest.fixture(scope="module")
 def of_reference() -> Handshake:
     return shake_hands(make_target("reference"))
@@ -115,6 +129,13 @@ def test_an_action_that_hangs_is_not_tried_again() -> None:
     done = shake_hands(StringsHang({"actions": ACTIONS_PROMISED, "observes": ("minors",)}))
     assert [failure.action for failure in done.failures.values()] == ["allocate_string"]
     assert done.untried == []
+
+
+def test_an_action_that_a_setting_takes_away_is_not_tried_with_it() -> None:
+    promises = {"actions": ("collect_step", "allocate_node"), "observes": ("minors",)}
+    done = shake_hands(ASettingDecides(promises))
+    assert done.values
+    assert (done.failures, done.untried) == ({}, [])
 
 
 @pytest.mark.parametrize(

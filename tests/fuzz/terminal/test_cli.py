@@ -459,6 +459,17 @@ def test_probes_counts_what_was_reached_and_shows_how(capsys: pytest.CaptureFixt
     assert re.fullmatch(r"\d+ of \d+ probes reached in 40 actions", last)
 
 
+def test_combinations_are_counted_and_the_missed_ones_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    few = ["--target", "reference", "--actions", "40", "--combinations"]
+    assert run_command_line(["probes", *few]) == INCONCLUSIVE
+    first, *rows = capsys.readouterr().out.splitlines()
+    assert first == "In 40 actions these held at once:"
+    assert re.fullmatch(r"\d+ of [\d,]+ pairs of facts \(\d+ %\)", rows[1])
+    assert any(re.fullmatch(r"missed: [\w ]+, [\w ]+, [\w ]+", row) for row in rows)
+
+
 COMMANDS = ("run", "replay", "reduce", "targets", "profile", "bugs", "probes", "schema")
 
 

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 from command_line import Complaint, Gcfuzz
+from histories import ids_in, remember_failures
 
-from fuzz.failures.causes import cause_of
 from fuzz.nights import failure_history as history
-from fuzz.nights.failure_history import KnownFailure, Triaged
-from fuzz.protocol import trace as traces
-from fuzz.sessions import record
+from fuzz.nights.failure_history import Triaged
 from fuzz.terminal.commands.cli import run_command_line
 
 TARGET = "reference+one-sample-per-object"
@@ -22,18 +20,8 @@ RUN = ["run", "--target", TARGET, "--seed", "1", "--actions", "700"]
 def corpus(tmp_path: Path) -> Path:
     """A corpus with the failures of a session, and their history."""
     assert run_command_line([*RUN, "--corpus", str(tmp_path)]) == 1
-    [(_, session)] = record.records_in(tmp_path)
-    known = []
-    for saved in session.failures:
-        assert saved.path is not None
-        failure = saved.with_trace(traces.read(tmp_path / saved.path))
-        known.append(KnownFailure(TARGET, "", cause_of(failure.failure), saved))
-    history.add(tmp_path / history.NAME, known)
+    remember_failures(tmp_path, TARGET)
     return tmp_path
-
-
-def ids_in(corpus: Path) -> set[str]:
-    return {each.known.cause_id for each in history.read(corpus / history.NAME).lives().values()}
 
 
 @pytest.mark.slow

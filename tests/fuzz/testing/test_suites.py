@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import shutil
 import unittest
 from collections.abc import Callable
@@ -155,8 +156,8 @@ def test_with_shrinking_each_of_several_failures_is_shown(suite: Suite) -> None:
     # Two that show soon: after the first one Hypothesis looks for others for ten seconds only.
     shrinking = [Phase.generate, Phase.shrink]
     problem = suite.problem(BrokenTwice, phases=shrinking, max_examples=200, stateful_step_count=20)
-    assert "FAILURE 2: " in problem
-    assert len(suite.failures) == problem.count("← first wrong answer") > 1
+    # One that is like another is listed without its trace.
+    assert len(suite.failures) == len(re.findall(r"FAILURE \d+: ", problem)) > 1
 
 
 def test_an_exception_of_the_target_has_its_line_and_its_trace(suite: Suite) -> None:
