@@ -151,9 +151,14 @@ class JavaHeap:
         return self._collections.value
 
     def reserve_bytes(self, header_bytes: int) -> int:
-        """The bytes that a buffer keeps free behind its end: at least an object without fields."""
+        """The bytes that a buffer keeps free behind its end: room for an object without fields.
+
+        None is needed if such an object is not larger than the alignment. (lab_alignment_reserve.)
+        C2's prefetching needs more. (ThreadLocalAllocBuffer::end_reserve.)
+        """
         words = c_uint32.from_address(self._reserve).value
-        return max(rounded_up(header_bytes, WORD_BYTES), WORD_BYTES * words)
+        least_bytes = rounded_up(header_bytes, WORD_BYTES)
+        return max(least_bytes if least_bytes > WORD_BYTES else 0, WORD_BYTES * words)
 
     def buffer_start(self, thread: int) -> int:
         """The address of a thread's buffer; 0 if it has none."""

@@ -50,11 +50,13 @@ def test_a_session_in_each_tier_has_no_failure(
     assert first_failure(in_tier, part_of(3000), fresh("1")) is None
 
 
-@pytest.mark.parametrize("string_bytes", [1976, 1984])
-def test_a_buffer_keeps_a_header_free_behind_its_end(string_bytes: int) -> None:
-    """Without C2 nothing is reserved for prefetching. Compact headers have 8 bytes, others 16."""
-    run = Run(target_of(ALLOCATED), {**AS_USUAL, "header_bytes": 8, "tier": C1})
-    for size_bytes in (64, string_bytes):
+@pytest.mark.parametrize("left_bytes", [-8, 0, 8, 16, 24])
+@pytest.mark.parametrize("header_bytes", [8, 12])
+def test_a_buffer_has_room_for_a_header_behind_its_end(header_bytes: int, left_bytes: int) -> None:
+    """Unless that is compact: then no hole is too small for one. C1 does not prefetch."""
+    run = Run(target_of(ALLOCATED), {**AS_USUAL, "header_bytes": header_bytes, "tier": C1})
+    first_bytes, buffer_bytes = 64, buffers_of(run.contract).desired_bytes
+    for size_bytes in (first_bytes, buffer_bytes - left_bytes):
         run.step(do.AllocateString(size_bytes - 16))
 
 
