@@ -44,6 +44,7 @@ MODULES = {
     "reference-finalizers": "collector.destructors collector.ephemerons collector.finalizers "
     "collector.finalizing",
     "reference-exhaustion": "collector.limited",
+    "reference-threads": "collector.mutator_threads",
     "reference-groups": "collector.grouping",
     "reference-unfolded": "collector.divided",
     "reference reference-geometric": "sampling.sample_point",

@@ -85,6 +85,15 @@ def is_crowded(cast: Cast) -> Scenario:
         yield from cast.act(cast.mutator.free, member)
 
 
+# The threads.
+
+
+@fact("thread", "end_thread")
+def thread_has_ended(cast: Cast) -> Scenario:
+    """The thread whose turn it is has ended, unless it is the first one."""
+    yield from cast.act(lambda: actions.EndThread(thread=cast.mutator.situation.thread))
+
+
 # The collector.
 
 

@@ -88,11 +88,6 @@ def _ended_threads(situation: Situation) -> Sequence[int]:
     return sorted(situation.bench.shadow.ended_threads)
 
 
-def _threads_to_end(situation: Situation) -> Sequence[int]:
-    ended = situation.bench.shadow.ended_threads
-    return [thread for thread in range(1, situation.threads) if thread not in ended]
-
-
 def _roots_that(condition: Callable[[ShadowObject], object]) -> Subjects:
     return lambda situation: [slot for slot, obj in enumerate(situation.roots) if condition(obj)]
 
@@ -479,7 +474,7 @@ RULES: tuple[Rule, ...] = (
     _rule_on(actions.ReadEphemeron, 4),
     Rule(actions.SetCallback, 2, _if(lambda situation: not _has_pinned(situation)), _set_callback),
     Rule(actions.AddMemoryPressure, 2, _heap, _add_memory_pressure),
-    Rule(actions.EndThread, 4, _threads_to_end, _end_thread),
+    Rule(actions.EndThread, 4, Situation.threads_to_end, _end_thread),
     Rule(actions.BeginThread, 24, _ended_threads, _begin_thread),
     Rule(actions.RunAtOnce, 16, _heap, _run_at_once),
     _rule(actions.CheckContents, 2, _roots_that(lambda obj: obj.contents or obj.refers)),

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
-import attrs
-
 from fuzz.drawing.deaths import ephemerons_form_a_chain, related_objects_die, weakref_is_resurrected
 from fuzz.drawing.full_heaps import heap_is_filled
 from fuzz.drawing.planner import facts_meet
@@ -391,6 +389,30 @@ def _by_each_thread(situation: Situation, action: Action) -> Scenario:
         yield action
 
 
+def thread_ends_after_writes(mutator: ScenarioMutator, choices: Choices) -> Scenario:
+    """A thread writes references to young objects and ends. What it has recorded must not be lost.
+
+    (MMTk's mutators have to be flushed when they end: mmtk/mmtk-core 1047.)
+    """
+    situation = mutator.situation
+    draw_holder = _any_array if choices.one_in(2) else _holder
+    holder = yield from mutator.new(draw_holder(choices))
+    if choices.below(4):
+        yield _least_collection(situation)
+    threads = situation.threads_to_end()
+    if not threads:
+        return
+    thread = choices.pick(threads)
+    for _ in range(choices.between(1, 3)):
+        obj = yield from mutator.new(actions.AllocateNode(0))
+        situation.thread = thread
+        yield mutator.write(holder, obj)
+        yield mutator.free(obj)
+    situation.thread = thread
+    yield actions.EndThread(thread=thread)
+    yield _last_collection(choices)
+
+
 def roots_are_freed(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """Some roots are freed, which makes room for other scenarios.
 
@@ -443,6 +465,7 @@ OF_RANDOM_DISTANCES = (*OF_HEAPS, *[kinds_alternate_in_step] * 5)
 OF_BOUNDARIES = (*OF_RANDOM_DISTANCES, *[sampling_is_on_for_moments] * 10)
 OF_BLOCKS = (blocks_alternate_in_step,)
 OF_EXHAUSTION = (heap_is_filled,) * 12
+OF_THREADS = (thread_ends_after_writes,) * 4
 
 
 def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
@@ -451,9 +474,14 @@ def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
     Late in a trace there are only plans, and scenarios of deaths: short traces find simple mistakes
     sooner.
     """
-    if contract.exhaustion is not None:
-        others = scenarios_for(attrs.evolve(contract, exhaustion=None), is_late)
-        return (*others, *OF_EXHAUSTION)
+    others = _scenarios_of_one_thread(contract, is_late)
+    of_exhaustion = OF_EXHAUSTION if contract.exhaustion is not None else ()
+    of_threads = OF_THREADS if "end_thread" in contract.actions else ()
+    return (*others, *of_exhaustion, *of_threads) if of_exhaustion or of_threads else others
+
+
+def _scenarios_of_one_thread(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
+    """The same for a heap that is not full, and whose threads do not end."""
     is_random = contract.sampling.distances == "random"
     if not contract.nursery_bytes:
         return OF_BLOCKS if is_random else ()

@@ -87,6 +87,11 @@ class Situation:
         drawn = choices.below(self.threads)
         self.thread = 0 if drawn in self.bench.shadow.ended_threads else drawn
 
+    def threads_to_end(self) -> Sequence[int]:
+        """The threads that may end: all that have not, but the first one."""
+        ended = self.bench.shadow.ended_threads
+        return [thread for thread in range(1, self.threads) if thread not in ended]
+
     def has_slot(self) -> bool:
         """Whether one more root may be added. There is no limit on blocks that are never freed."""
         return len(self.roots) < ROOTS_MAX or self.keeps_blocks

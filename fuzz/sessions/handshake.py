@@ -34,6 +34,7 @@ TRIES_MIN, TRIES_MAX = 2, 16
 """How often an action is tried, and how often until it is legal."""
 DEATH = ("register_finalizer", *["free"] * 6, "collect_full")
 PREPARED_BY = {
+    "begin_thread": ("end_thread",),
     "unpin": ("pin",),
     "resume_sampling": ("enable_sampling", "pause_sampling"),
     "unregister_finalizer": ("register_finalizer",),

@@ -94,6 +94,10 @@ class Heap:
             prebuilt[-1].flags = NO_HEAP_REFERENCES | TRACK_YOUNG
         return prebuilt
 
+    def run(self, thread: int) -> None:
+        """Let this thread carry out what follows. Only some heaps treat threads apart."""
+        self.nursery.thread = thread
+
     # Allocation. Each method appends a root. It returns the bytes that the sampler counts, and the
     # offset in the nursery, or None if the object lies outside.
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from gcmodel.collector.arenas import ListedObjects
+from gcmodel.collector.barrier import Barrier
 from gcmodel.collector.heap import Heap
+from gcmodel.collector.mutator_threads import Log, LoggingBarrier
 from gcmodel.memory.errors import InvariantError
 from gcmodel.memory.objects import (
     CARDS_SET,
@@ -44,6 +46,13 @@ def _old(heap: Heap) -> list[Object]:
     """Every old object, including prebuilt ones, except doomed ones."""
     kept = [obj for obj in _unswept(heap) if obj.flags & VISITED]
     return [*heap.prebuilt, *heap.arenas.objects(), *heap.large_objects.old, *kept]
+
+
+def _recorded(heap: Heap, of: Callable[[Barrier | Log], list[Object]]) -> set[Object]:
+    """What the barrier has recorded, also for threads that do not run. See mutator_threads."""
+    barrier = heap.barrier
+    logs = barrier.logs.values() if isinstance(barrier, LoggingBarrier) else ()
+    return {obj for lists in (barrier, *logs) for obj in of(lists)}
 
 
 def _is_young(heap: Heap, obj: Object) -> bool:
@@ -137,8 +146,7 @@ def _miscount(space: str, counted_bytes: int, used_bytes: int) -> Iterator[str]:
 
 def _remembered(heap: Heap) -> Iterator[str]:
     """See barrier and pinning: the minor collection visits old objects that refer to young ones."""
-    barrier = heap.barrier
-    remembered = set(barrier.remembered)
+    remembered = _recorded(heap, lambda log: log.remembered)
     visited_whole = remembered | heap.pinning.parents.keys()
     for obj in _old(heap):
         if obj in remembered and obj.flags & TRACK_YOUNG:
@@ -158,7 +166,8 @@ def _cards(heap: Heap) -> Iterator[str]:
 
     A young array is in no list. A remembered one and a parent are visited whole.
     """
-    listed, items = set(heap.barrier.dirty_arrays), heap.configuration.card_items
+    listed = _recorded(heap, lambda log: log.dirty_arrays)
+    items = heap.configuration.card_items
     for array in (*_old(heap), *heap.large_objects.young):
         if array.cards is None:
             continue
@@ -184,7 +193,7 @@ def _colours(heap: Heap) -> Iterator[str]:
         return
     # A prebuilt object first written after the roots were scanned is visited when marking ends.
     gray = {*major.to_trace, *major.to_rescan, *barrier.prebuilt_roots}
-    will_be_gray = {*barrier.remembered, *barrier.dirty_arrays}
+    will_be_gray = _recorded(heap, lambda log: [*log.remembered, *log.dirty_arrays])
     for obj in _old(heap):
         if obj.flags & VISITED and obj not in will_be_gray:
             white = (ref for ref in obj.refs if ref and _is_white(ref) and ref not in gray)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
+from typing_extensions import override
 
 from fuzz.oracles.counting.bytes import DrawnOnceClock
 from fuzz.oracles.counting.expected import NONE, ExpectedSample, Place, Request, Sum
@@ -29,6 +30,10 @@ class ContextClock(DrawnOnceClock[Contexts]):
     def collected(self, minors: int, period_bytes: int | None) -> None:
         if minors:
             self._free_bytes = 0
+
+    @override
+    def begin_thread(self, seed: int | None, period_bytes: int | None) -> None:
+        """The thread has no context yet. The collection has dropped that of the one before."""
 
     def allocated(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
         """Predict the samples. A collection that the object causes does not change them.

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fuzz.targets.bugs import block_bugs, exhaustion_bugs, finalizer_bugs, group_bugs, sampler_bugs  # noqa: F401
+from fuzz.targets.bugs import (  # noqa: F401
+    block_bugs,
+    exhaustion_bugs,
+    finalizer_bugs,
+    group_bugs,
+    sampler_bugs,
+    thread_bugs,
+)
 from fuzz.targets.bugs.known_bug import DECLARED, Host
 from gcmodel import Configuration, Kind, Parts
 from gcmodel.collector.barrier import Barrier

@@ -55,6 +55,10 @@ _PLACES = {
         "unfolded:UnfoldedTarget",
         "which allocates arrays in two blocks, and groups one by one",
     ),
+    "reference-threads": (
+        "with_threads:ThreadsTarget",
+        "with finalizers, and threads that end and begin",
+    ),
     "reference-dotnet": ("dotnet:DotnetTarget", "which samples like .NET 10"),
     "reference-dotnet-document": (
         "dotnet:DotnetDocumentTarget",

@@ -193,7 +193,7 @@ class ReferenceTarget(FullTarget):
 
     def perform(self, action: Action) -> Observation:
         observation = Observation()
-        self._heap.nursery.thread = action.thread
+        self._heap.run(action.thread)
         try:
             self._answer(action, observation)
             if self._heap.events.order:

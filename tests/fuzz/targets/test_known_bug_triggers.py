@@ -40,6 +40,11 @@ LARGE_MARKED_BLACK = [SINGLE_STEP, LARGE, NODE, do.Write(0, 0, 1), do.Free(1), L
 PARENT_OF_PINNED = [SINGLE_STEP, STRING, do.Pin(0), NODE, do.Write(1, 0, 0), STEP, STEP]
 """A black node that refers to a pinned string, while marking."""
 
+CARDED = do.AllocateArray(6)
+WRITTEN_YOUNG = [ARRAY, do.AllocateNode(0, thread=1), do.Write(0, 0, 1, thread=1)]
+"""In the smallest nursery, the node's context makes the array old."""
+ENDED = do.EndThread(thread=1)
+
 PAUSE, RESUME = do.PauseSampling(), do.ResumeSampling()
 MIB, PAGE_BYTES = 2**20, 8192
 EMPTY = do.AllocateArray(0)
@@ -205,6 +210,9 @@ TRIGGERS: dict[str, Scenario] = {
     "weakref-shows-finalized": [*DEAD[:2], WEAK, do.Free(0), FULL, RUN, do.ReadWeakref(0)],
     "group-named-first": [do.EnableSampling(40), TWO_NODES],
     "group-member-sampled-once": [do.EnableSampling(16), TWO_NODES],
+    "ended-thread-loses-log": [TINY, *WRITTEN_YOUNG, ENDED, MINOR],
+    "ended-thread-loses-cards": [CARDED, MINOR, NODE, do.Write(0, 0, 1, thread=1), ENDED, MINOR],
+    "collection-sees-one-log": [TINY, *WRITTEN_YOUNG, MINOR],
     "group-one-word-short": [TWO_NODES],
     "group-reserved-in-parts": [{"nursery_bytes": 136}, NODE, NODE, NODE, TWO_NODES],
     "group-checked-by-first": [EVERY_8, TWO_NODES],
@@ -433,6 +441,10 @@ NEAR_MISSES: dict[str, Scenario] = {
     "group-named-first": [do.EnableSampling(24), do.AllocateGroup((NODE_MEMBER, Member("array")))],
     # Its only sample.
     "group-member-sampled-once": [do.EnableSampling(40), TWO_NODES],
+    # A collection comes before the end, the array has no cards, or the thread that wrote collects.
+    "ended-thread-loses-log": [TINY, *WRITTEN_YOUNG, MINOR, ENDED, MINOR],
+    "ended-thread-loses-cards": [ARRAY, MINOR, NODE, do.Write(0, 0, 1, thread=1), ENDED, MINOR],
+    "collection-sees-one-log": [TINY, *WRITTEN_YOUNG, do.CollectMinor(thread=1)],
     "group-one-word-short": [ONE_NODE],
     # All members fit.
     "group-reserved-in-parts": [{"nursery_bytes": 136}, NODE, NODE, TWO_NODES],
