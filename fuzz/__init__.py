@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fuzz.engines.stateful import SuiteStateMachine
     from fuzz.failure import Failure
     from fuzz.problems import BadInputError
-    from fuzz.protocol import actions, counting
+    from fuzz.protocol import actions, counting, written
     from fuzz.protocol.contract import (
         AtOnce,
         Contract,
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
         SamplingRule,
         Setting,
     )
+    from fuzz.protocol.exhaustion import Exhaustion
+    from fuzz.protocol.finalizers import Finalizers
+    from fuzz.protocol.groups import Groups
     from fuzz.protocol.layout import KindLayout, Layout, layout_of_blocks
     from fuzz.protocol.observation import Observation, Report
     from fuzz.protocol.target import Target
@@ -35,7 +38,10 @@ __all__ = [
     "AtOnce",
     "BadInputError",
     "Contract",
+    "Exhaustion",
     "Failure",
+    "Finalizers",
+    "Groups",
     "KindLayout",
     "Layout",
     "Observation",
@@ -52,11 +58,15 @@ __all__ = [
     "run_session",
     "serve",
     "state_machine_for",
+    "written",
 ]
 _MODULES = {
     **dict.fromkeys(("KindLayout", "Layout", "layout_of_blocks"), "protocol.layout"),
     "BadInputError": "problems",
+    "Exhaustion": "protocol.exhaustion",
     "Failure": "run",
+    "Finalizers": "protocol.finalizers",
+    "Groups": "protocol.groups",
     "Observation": "protocol.observation",
     "Report": "protocol.observation",
     "Target": "protocol.target",
@@ -68,7 +78,7 @@ def __getattr__(name: str) -> object:
     """Import an export when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in ("actions", "counting"):
+    if name in ("actions", "counting", "written"):
         return import_module(f"fuzz.protocol.{name}")
     return getattr(import_module(f"fuzz.{_MODULES.get(name, 'protocol.contract')}"), name)
 
