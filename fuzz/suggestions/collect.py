@@ -20,13 +20,15 @@ from fuzz.oracles.heap import WHILE_PERFORMING, HeapOracle
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import Observation
+from fuzz.protocol.observation import HANG, Observation
 from fuzz.protocol.target import Target
 from fuzz.run import Run
 
 SEED = "suggest"
 ERRORS_MAX = 5
 """If as many traces have no answer at first, neither have the others. Each may be a timeout."""
+HANGS_MAX = 3
+"""After as many hangs the others are not waited for: each takes a whole timeout."""
 Drawn = Callable[[int, Contract], Contract]
 """What the trace with a number is drawn from, made of the stated contract."""
 
@@ -82,10 +84,11 @@ def collect(
     """The traces with these numbers, drawn from what `change` makes of the stated contract.
 
     With `has_defaults`, each setting has its default. Raises BadInputError if the target answers
-    nothing in the first traces.
+    nothing in the first traces, or hangs in several.
     """
     engine = RandomEngine(target, SEED)
-    found = []
+    found: list[Collected] = []
+    hangs: list[str] = []
     for number in numbers:
         choices = RandomChoices(f"{SEED}/{number}")
         configuration = engine.draw_configuration(choices, number)
@@ -95,6 +98,13 @@ def collect(
             raise BadInputError(
                 f"the first {ERRORS_MAX} traces had no right answer, but errors, the last one: "
                 f"{found[-1].error}; `gcfuzz check` without --suggest shows what is wrong"
+            )
+        if (error := found[-1].error) is not None and error.startswith(HANG):
+            hangs.append(error)
+        if len(hangs) == HANGS_MAX:
+            raise BadInputError(
+                f"{HANGS_MAX} of the first {len(found)} traces ended with a hang, the last one: "
+                f"{hangs[-1]}; `gcfuzz run -x` finds the actions that lead to it"
             )
     return found
 

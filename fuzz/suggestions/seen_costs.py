@@ -7,7 +7,9 @@ that is within all ranges. Blocks are left alone: their sizes are a table of the
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import get_args, get_type_hints
 
@@ -88,12 +90,13 @@ def agree(traces: Iterable[Collected]) -> bool:
 def solved_sizes(layout: Layout, costs: Iterable[SeenCost]) -> Changes | None:
     """The fewest changes of a layout after which it predicts all costs; None if there are none."""
     known = [*dict.fromkeys(costs)]
-    assumed = [cost.assumed(layout) for cost in known]
     words = dict.fromkeys((layout.word_bytes, *WORDS))
     meanings = dict.fromkeys((layout.nonmovable, *NONMOVABLE))
     solutions = []
     for word_bytes, nonmovable in product(words, meanings):
-        changes = _solved_kinds(layout, assumed, word_bytes)
+        # Without `outside`, the meaning says which of them lie outside, where sizes are exact.
+        meant = attrs.evolve(layout, nonmovable=nonmovable)
+        changes = _solved_kinds(layout, [cost.assumed(meant) for cost in known], word_bytes)
         if changes is None:
             continue
         others = {"word_bytes": word_bytes, "nonmovable": nonmovable}
@@ -102,6 +105,25 @@ def solved_sizes(layout: Layout, costs: Iterable[SeenCost]) -> Changes | None:
         if all(cost.agrees(_changed_layout(layout, changes)) for cost in known):
             solutions.append(changes)
     return min(solutions, key=len, default=None)
+
+
+def unsolved(layout: Layout, costs: Iterable[SeenCost]) -> list[SeenCost]:
+    """A few of the costs that no sizes explain together: without any of them, some do.
+
+    Of a growing number of costs, the last one that makes it impossible belongs to them.
+    """
+    known = sorted(dict.fromkeys(costs), key=lambda cost: (cost.kind, cost.length))
+    needed: list[SeenCost] = []
+    while solved_sizes(layout, needed) is not None:
+        sizes = range(1, len(known) + 1)
+        count = sizes[bisect(sizes, x=False, key=partial(_is_unsolved, layout, needed, known))]
+        needed.append(known[count - 1])
+        known = known[: count - 1]
+    return needed
+
+
+def _is_unsolved(layout: Layout, needed: list[SeenCost], known: list[SeenCost], count: int) -> bool:
+    return solved_sizes(layout, [*needed, *known[:count]]) is None
 
 
 def _changes(place: str, part: object, values: Mapping[str, object]) -> Changes:

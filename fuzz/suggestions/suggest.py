@@ -19,7 +19,7 @@ from fuzz.suggestions.candidates import candidates_for
 from fuzz.suggestions.change import Changes, changed
 from fuzz.suggestions.collect import Collected, collect
 from fuzz.suggestions.fitting import Judged, Prefix, fitting, refuting_prefix
-from fuzz.suggestions.seen_costs import agree, costs_in, solved_sizes
+from fuzz.suggestions.seen_costs import SeenCost, agree, costs_in, solved_sizes, unsolved
 
 TRACES, FRESH_TRACES = 150, 400
 ROUNDS = 3
@@ -47,6 +47,8 @@ class Suggestion:
     """What objects cost; None if no sizes explain the answers."""
     prefix: Prefix | None = None
     """If nothing fits: what refutes each contract with one changed key, if one trace does."""
+    unsolved: Sequence[SeenCost] = ()
+    """A few costs that no sizes explain together."""
 
     @property
     def is_clean(self) -> bool:
@@ -103,7 +105,8 @@ class _Search:
             costs = [cost for trace in self._traces for cost in costs_in(trace)]
             self._sizes = solved_sizes(self._stated.layout, costs)
             if self._sizes is None:
-                return self.result([])
+                unsolved_costs = unsolved(self._stated.layout, costs)
+                return attrs.evolve(self.result([]), unsolved=unsolved_costs)
         fits = fitting(self._traces, self._sizes, self._others)
         if not fits:
             return self.result([])

@@ -11,6 +11,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.lines import to_line, unstructured
 from fuzz.suggestions.change import Change, Changes
 from fuzz.suggestions.fitting import KEYS_MAX, Prefix
+from fuzz.suggestions.seen_costs import SeenCost
 from fuzz.suggestions.suggest import Suggestion
 from fuzz.terminal.report import describe_action, describe_configuration
 from fuzz.terminal.screen import Screen
@@ -74,8 +75,9 @@ def _nothing_fits(found: Suggestion) -> Iterator[str]:
     if found.size_keys is None:
         yield (
             "No fixed_bytes, item_bytes, word_bytes and large_object_bytes explain all answers in "
-            "size and outside."
+            "size and outside, such as these:"
         )
+        yield from map(_cost, found.unsolved)
         return
     yield (
         f"No contract fits: the answers refute each one with up to {KEYS_MAX} changed keys. Either "
@@ -87,6 +89,13 @@ def _nothing_fits(found: Suggestion) -> Iterator[str]:
         yield f"sizes behave like {_values(found.size_keys)}; {stated}"
     if found.prefix is None:
         yield "no trace refutes all contracts with one changed key by itself"
+
+
+def _cost(cost: SeenCost) -> str:
+    outside = {None: "", True: " outside the nursery", False: " in the nursery"}[cost.outside]
+    size = "" if cost.size_bytes is None else f" of {cost.size_bytes} bytes"
+    length = "" if cost.kind == "node" else f" length={cost.length}"
+    return f"  {cost.kind}{length}{' nonmovable' * cost.nonmovable}:{size}{outside}"
 
 
 def _print_prefix(screen: Screen, prefix: Prefix) -> None:

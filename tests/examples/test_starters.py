@@ -91,6 +91,14 @@ def test_the_printed_command_checks_what_was_copied(tmp_path: Path, gcfuzz: Gcfu
     assert last == f"next: cd '{tmp_path}/a b' && make && gcfuzz check --command ./adapter"
 
 
+def test_a_folder_whose_name_begins_with_a_dash_is_no_option_of_cd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gcfuzz: Gcfuzz
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    *_, last = gcfuzz(CLEAN, "init", "python", "--", "-mine").out.splitlines()
+    assert last.startswith("next: cd ./-mine && ")
+
+
 def test_the_starter_in_c_states_the_rule_of_its_counter() -> None:
     example = (ROOT / "examples" / "native" / "smallest.c").read_text()
     assert example.count(UNSTATED_RULE) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fuzz.plain import shell_word
+from fuzz.plain import path_argument, shell_word
 from fuzz.terminal.commands.group import cli
 from fuzz.terminal.exit_codes import CLEAN
 from fuzz.terminal.screen import Screen
@@ -26,7 +26,7 @@ def init_command(language: str, folder: Path) -> int:
     screen, starter = Screen(), STARTERS[language]
     for path in starter.write(folder):
         screen.print(str(path))
-    steps = ["cd", shell_word(str(folder)), *(["&&", *starter.build] if starter.build else [])]
+    steps = ["cd", shell_word(path_argument(folder)), *(["&&", *starter.build] if starter.build else [])]
     check = "gcfuzz", "check", *starter.target
     screen.print_command("next:", [*steps, "&&", *check], "bold")
     return CLEAN

@@ -10,7 +10,7 @@ import pytest
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.layout import KindLayout, Layout
 from fuzz.suggestions.change import Change, changed
-from fuzz.suggestions.seen_costs import SeenCost, solved_sizes
+from fuzz.suggestions.seen_costs import SeenCost, solved_sizes, unsolved
 
 LAYOUT = Layout(
     kinds={
@@ -85,3 +85,20 @@ def test_of_a_limit_that_is_a_range_the_power_of_two_is_taken() -> None:
 def test_sizes_without_a_rule_have_no_solution() -> None:
     known = [SeenCost("string", length, False, size, None) for length, size in ((0, 32), (7, 24))]
     assert solved_sizes(LAYOUT, known) is None
+
+
+def test_without_outside_nonmovable_objects_may_be_rounded_like_others() -> None:
+    ignored = with_changes({"nonmovable": "ignored", "word_bytes": 16})
+    found = solved_sizes(LAYOUT, costs(ignored, shows_outside=False))
+    assert found is not None
+    assert changed(contract_with(LAYOUT), found).layout == ignored
+
+
+def test_of_costs_that_no_layout_explains_a_few_are_shown() -> None:
+    odd = SeenCost("string", 7, False, 24, None)
+    known = [*costs(LAYOUT, shows_outside=False)]
+    found = unsolved(LAYOUT, [*known, odd])
+    assert odd in found
+    assert len(found) <= 3
+    for cost in found:
+        assert solved_sizes(LAYOUT, [each for each in found if each != cost]) is not None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
+import misbehaving_adapter
 import pytest
 from command_line import Gcfuzz
 
@@ -17,6 +19,12 @@ FITS = "{} fit what the contract states of sizes and sampling: no key has to cha
 def _own_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """A class of the user's is found beside the folder in which gcfuzz runs, which it adds."""
     monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+@pytest.fixture
+def hanging() -> str:
+    """A program that never answers a full collection."""
+    return shlex.join([sys.executable, misbehaving_adapter.__file__, "hang"])
 
 
 def target(name: str) -> str:
@@ -59,6 +67,7 @@ def test_if_nothing_fits_the_actions_that_refute_all_keys_are_shown(gcfuzz: Gcfu
 def test_sizes_that_no_layout_explains_are_reported(gcfuzz: Gcfuzz) -> None:
     printed = gcfuzz(MISMATCH, *SUGGEST, target("Unequal")).out
     assert "No fixed_bytes, item_bytes, word_bytes and large_object_bytes explain all" in printed
+    assert "\n  string length=7: of 22 bytes\n" in printed
 
 
 @pytest.mark.slow
@@ -71,6 +80,16 @@ def test_traces_that_end_with_an_error_are_counted(gcfuzz: Gcfuzz) -> None:
 def test_a_target_that_always_fails_is_not_asked_550_times(gcfuzz: Gcfuzz) -> None:
     error = gcfuzz(BAD_INPUT, *SUGGEST, target("Broken")).err
     assert "the first 5 traces had no right answer, but errors, the last one: Broken: all" in error
+
+
+@pytest.mark.slow
+def test_a_target_that_hangs_late_in_each_trace_is_asked_few_times(
+    gcfuzz: Gcfuzz, hanging: str
+) -> None:
+    options = "check", "--suggest", "--command", hanging, "--timeout", "300ms"
+    error = gcfuzz(BAD_INPUT, *options).err
+    assert "traces ended with a hang, the last one: hang: no answer within 0.3 s" in error
+    assert "`gcfuzz run -x` finds the actions that lead to it" in error
 
 
 def test_a_check_that_finds_a_wrong_sample_ends_with_the_command(gcfuzz: Gcfuzz) -> None:
