@@ -272,7 +272,7 @@ def print_handshake(
         if names:
             screen.print(f"{what}: {', '.join(names)}")
     if not (failures or handshake.untried):
-        arguments = map(shell_word, ["gcfuzz", "run", *target, "--time", "10m"])
+        arguments = map(shell_word, ["gcfuzz", "run", "-x", *target, "--time", "10m"])
         screen.print_command("next:", [*arguments], "bold")
     elif any(failure.oracle == SamplingOracle.name for failure in failures):
         print_suggest_command(screen, "the keys that fit:", target)

@@ -251,4 +251,4 @@ def test_a_check_that_succeeds_counts_other_actions_and_ends_with_the_next_comma
     assert unpromised.startswith("not promised, so never tried: ")
     assert others in unpromised
     assert last.startswith("next: ")
-    assert shlex.split(last)[1:] == ["gcfuzz", "run", *options, "--time", "10m"]
+    assert shlex.split(last)[1:] == ["gcfuzz", "run", "-x", *options, "--time", "10m"]
