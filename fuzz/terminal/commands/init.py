@@ -26,7 +26,8 @@ def init_command(language: str, folder: Path) -> int:
     screen, starter = Screen(), STARTERS[language]
     for path in starter.write(folder):
         screen.print(str(path))
-    steps = ["cd", shell_word(path_argument(folder)), *(["&&", *starter.build] if starter.build else [])]
+    into = shell_word(path_argument(folder))
+    steps = ["cd", into, *(["&&", *starter.build] if starter.build else [])]
     check = "gcfuzz", "check", *starter.target
     screen.print_command("next:", [*steps, "&&", *check], "bold")
     return CLEAN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -52,7 +53,8 @@ def test_which_blocks_move_when_they_are_resized() -> None:
 
 def deaths(contract: Contract, text: str) -> Contract:
     stated = dict(re.findall(r"`(\w+)` (\d+)", text))
-    return attrs.evolve(contract, **{key: int(value) for key, value in stated.items()})
+    keys: dict[str, Any] = {key: int(value) for key, value in stated.items()}
+    return attrs.evolve(contract, **keys)
 
 
 @pytest.mark.parametrize("row", rows_below(PROTOCOL, "### Deaths"), ids=lambda row: row[0])
