@@ -26,10 +26,10 @@ from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.observation import Observation
 from fuzz.run import run_actions
 from fuzz.sessions.plan import make_engine
+from fuzz.targets import make_target
 from fuzz.targets.references.collector import ReferenceTarget
 from fuzz.targets.references.with_finalizers import FinalizersTarget
 from gcmodel import Parts
-from gcmodel.collector.heap import Heap
 
 NODE, FULL, MINOR, STEP = do.AllocateNode(0), do.CollectFull(), do.CollectMinor(), do.CollectStep()
 RUN, KEEP = do.RunFinalizers(), do.RunFinalizers(keep=True)
@@ -108,38 +108,9 @@ def test_the_value_of_an_ephemeron_may_linger_with_its_key(finalizing: Contract)
 # A weak reference that is read into a root.
 
 
-class KeepsWhatItReads(ReferenceTarget):
-    """The reference, whose weak references can be read into roots. It may find a wrong object."""
-
-    def __init__(self, *, finds_another: bool = False) -> None:
-        super().__init__("keeps", Parts())
-        self._finds_another = finds_another
-        self.carry_out = {**self.carry_out, do.ReadWeakref: self._read_weakref}
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        return attrs.evolve(super().start(configuration), weak_reads="kept")
-
-    def _read_weakref(self, heap: Heap, action: do.ReadWeakref) -> bool:
-        is_alive = heap.is_weakref_alive(action.root)
-        if action.keep:
-            is_right = is_alive and not self._finds_another
-            weakref = heap.roots[action.root]
-            found = weakref.target if is_right else weakref if not is_alive else heap.roots[0]
-            assert found is not None
-            heap.roots.append(found)
-        return is_alive
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["random", "stateful"])
-def test_what_a_weak_reference_leads_to_is_kept_in_a_session(engine: str) -> None:
-    slices = [*slices_of(make_engine(engine, KeepsWhatItReads(), "1"), ACTIONS, ProbeCounter())]
-    assert [failure.message for each in slices for failure in each.failures] == []
-
-
 @pytest.mark.parametrize("engine", ["random", "stateful"])
 def test_a_weak_reference_that_leads_to_another_object_is_found(engine: str) -> None:
-    target = KeepsWhatItReads(finds_another=True)
+    target = make_target("reference+weak-read-takes-neighbour")
     slices = slices_of(make_engine(engine, target, "1"), ACTIONS, ProbeCounter())
     failure = next(failure for each in slices for failure in each.failures)
     assert failure.oracle in ("heap", "contents")
