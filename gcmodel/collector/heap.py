@@ -244,7 +244,7 @@ class Heap:
         target = self._object(root).target
         return target is not None and self._alive(target) is target
 
-    def read_weakref(self, root: int, *, keep: bool) -> bool:
+    def read_weakref(self, root: int, keep: bool = False) -> bool:
         """Whether that reference refers to its object, which becomes a root if it is kept.
 
         A reference whose object is dead becomes a root once more.

@@ -86,7 +86,7 @@ CARRY_OUT: Mapping[type[Action], Callable[[Heap, Any], Any]] = {
     actions.Free: lambda heap, each: heap.free(each.root),
     actions.Read: _read,
     actions.ReadNumber: lambda heap, each: heap.read_number(each.root),
-    actions.ReadWeakref: lambda heap, each: heap.read_weakref(each.root, keep=each.keep),
+    actions.ReadWeakref: lambda heap, each: heap.read_weakref(each.root, each.keep),
     actions.Write: lambda heap, each: heap.write(each.root, each.field, each.value),
     actions.WriteNumber: lambda heap, each: heap.write_number(each.root, each.number),
     actions.CopyArray: lambda heap, each: heap.copy_array(

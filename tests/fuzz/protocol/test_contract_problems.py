@@ -385,6 +385,14 @@ def test_what_a_weak_reference_hands_out_needs_to_be_seen(contract: Contract) ->
     assert "weak_reads kept needs alive in observes" in problems
 
 
+def test_a_batch_keeps_nothing_since_its_actions_do_not_wait_for_answers(
+    contract: Contract,
+) -> None:
+    problems = problems_with(attrs.evolve(contract, weak_reads="kept"), batch=True)
+    why = "since legality depends on answers"
+    assert f"batch cannot be true with weak_reads kept, {why}" in problems
+
+
 @pytest.mark.parametrize(
     ("finalizers", "problem"),
     [
