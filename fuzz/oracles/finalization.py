@@ -104,7 +104,9 @@ class FinalizationOracle(Oracle):
     def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         # What the action does to finalizers comes after a collection in it.
         if observation.minors:
-            self._note_collections(action, observation.minors)
+            # One in a `free` or a write came before that, while the object was still reachable.
+            drops_nothing = action.allocates or action.collects != "never"
+            self._note_collections(action, observation.minors if drops_nothing else 0)
         if isinstance(action, actions.ReadWeakref) and action.keep:
             self._note_returned()
         if isinstance(action, actions.RunFinalizers):

@@ -188,6 +188,13 @@ def test_a_finalizer_is_called_within_the_stated_number_of_collections(
     assert why(promised(), *steps, MINOR, finalized()) == f"after {within} collections"
 
 
+def test_a_collection_before_the_object_is_dropped_does_not_count(finalizing: Contract) -> None:
+    dropped = [NODE, do.RegisterFinalizer(0, 0), answer(do.Free(0), minors=1), MINOR]
+    promised = called_within(finalizing, 2)
+    assert why(promised(), *dropped, finalized()) is None
+    assert why(promised(), *dropped, MINOR, finalized()) == "after 2 collections"
+
+
 def test_the_collections_before_an_object_came_back_do_not_count(finalizing: Contract) -> None:
     """The next one may have marked it while it was read and kept, and not find it dead."""
     promised = called_within(finalizing, 2, weak="cleared_after")
