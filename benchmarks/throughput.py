@@ -100,7 +100,6 @@ def best(*works: Callable[[], object], clock: Clock = time.process_time) -> list
 # The bare reference: gcmodel's heap without drawing, observing or checking.
 
 HEAP_METHODS = {
-    "read_weakref": "is_weakref_alive",
     "take_identity": "identity",
     "check_contents": "contents",
     "check_heap": "walk",

@@ -195,32 +195,40 @@ def _goes_ahead(target: FullTarget, contract: Contract) -> bool:
     return target.takes_announcements and may_be_sent_ahead(contract)
 
 
-def _are_legal(
-    actions: Collection[Action | None], contract: Contract, other_contract: Contract
-) -> bool:
-    """Whether actions that a contract allows are legal under that of other settings.
+def _are_legal(run: Run, changed: Sequence[Action | None], other_contract: Contract) -> bool:
+    """Whether the changed actions of a run are legal under the contract of other settings.
 
     Objects may cost more there, and fewer actions may be carried out.
     """
+    contract = run.contract
     if contract.actions != other_contract.actions and any(
-        NAMES[type(action)] not in other_contract.actions for action in actions if action
+        NAMES[type(action)] not in other_contract.actions for action in changed if action
     ):
         return False
     if contract.layout == other_contract.layout:
         return True
-    kept = [action for action in actions if action is not None]
-    return may_be_sent_ahead(other_contract) and [*while_legal(other_contract, kept)] == kept
+    if not may_be_sent_ahead(attrs.evolve(other_contract, weak_reads="answered")):
+        return False
+    shadow = Shadow(other_contract)
+    for action, first in zip(changed, run.answers, strict=True):
+        if action is None:
+            continue
+        if why_illegal(action, other_contract, shadow):
+            return False
+        shadow.follow(action, minors=0, alive=first.alive)
+    return True
 
 
 def _depends_on_collections(run: Run) -> bool:
-    """Whether collections that are not promised have decided what is legal or read."""
-    if "collections" in run.contract.promises:
-        return False
+    """Whether collections, if they are not promised, have decided what is legal or read."""
     return run.contract.exhaustion is not None or any(
-        isinstance(action, Resurrect | ReadEphemeron)
-        or (isinstance(action, ReadWeakref) and action.keep)
-        for action in run.actions
+        isinstance(action, Resurrect | ReadEphemeron) for action in run.actions
     )
+
+
+def _keeps_another(action: Action, first: Observation, again: Observation) -> bool:
+    """Whether an object was kept in one run that had died in the other one."""
+    return isinstance(action, ReadWeakref) and action.keep and again.alive is not first.alive
 
 
 def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
@@ -229,18 +237,20 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
     Then the last action that `run` keeps has the first wrong answer.
     """
     configuration = oracle.configuration(run.contract, run.configuration, run.actions)
-    if configuration is None or _depends_on_collections(run):
+    promises_collections = "collections" in run.contract.promises
+    if configuration is None or (not promises_collections and _depends_on_collections(run)):
         return
     target = full(target)
     contract = target.start(configuration)
     needed = attrgetter(*oracle.needs_same)
     changed = [oracle.instead(action) for action in run.actions]
     if target.problem_at_start is None and not (
-        needed(run.contract) == needed(contract) and _are_legal(changed, run.contract, contract)
+        needed(run.contract) == needed(contract) and _are_legal(run, changed, contract)
     ):
         return
     if _goes_ahead(target, contract):
         target.announce(action for action in changed if action is not None)
+    may_die_sooner = not promises_collections or run.contract.layout != contract.layout
     shadow = Shadow(run.contract)
     each_action = zip(run.actions, changed, run.answers, strict=True)
     for number, (action, instead, first) in enumerate(each_action, 1):
@@ -251,8 +261,11 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         if first.graph == RIGHT_GRAPH:
             first.graph = shadow.graph()
         checkpoint()
+        again = summed(target.perform(instead))
+        if may_die_sooner and _keeps_another(action, first, again):
+            return
         try:
-            both = first, summed(target.perform(instead))
+            both = first, again
             oracle.compare(run.contract, *(judged_part(answer, run.excluded) for answer in both))
         except Mismatch as mismatch:
             del run.actions[number:]

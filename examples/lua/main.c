@@ -20,6 +20,8 @@ enum { NODE = 1, ARRAY, STRING, WEAKREF, EPHEMERON };
 /* Places on Lua's stack, which is a root. */
 enum { KNOWN = 1, PENDING, WATCHED, FINALIZING, WEAK_VALUES, WEAK_KEYS };
 enum { OBJECTS_MAX = 4096, REFERENCES = 2, SENTINELS = 2 };
+/* The collections until a dead object's finalizer is called; see `start`. */
+enum { WITHIN_CYCLES = 3 };
 enum { GENERATIONAL, PAUSE, STEP_BITS, USERDATA, FAILURES };
 /* What Lua 5.4 takes on a machine of 64 bits. */
 enum { TABLE_BYTES = 56, ITEM_BYTES = 16, ENTRY_BYTES = 24, USERDATA_BYTES = 40, STRING_BYTES = 32 };
@@ -550,6 +552,11 @@ static void start(const int64_t *values, gcfuzz_contract *contract)
         .version = LUA_RELEASE,
         .observes = OBSERVES,
     };
+    /* A cycle calls all finalizers before the next one begins. What was marked when it died takes
+     * one cycle more. An old object has to wait for a major collection; and one that a failed block
+     * causes calls none. */
+    if (!is_generational && !values[FAILURES])
+        contract->finalizers.within_collections = WITHIN_CYCLES;
     if (!is_as_documented)
         state_exceptions(&contract->finalizers);
 }

@@ -1081,6 +1081,7 @@ static void append_finalizers(text *to)
     const gcfuzz_finalizers *promised = &contract.finalizers;
     append(to, ", \"finalizers\": {\"within\": %llu", (unsigned long long)promised->within);
     append_choice(to, "called", promised->called);
+    append(to, ", \"within_collections\": %llu", (unsigned long long)promised->within_collections);
     append_choice(to, "registrations", promised->registrations);
     append_choice(to, "unregistering", promised->unregistering);
     append_choice(to, "order", promised->order);

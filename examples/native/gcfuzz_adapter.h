@@ -41,6 +41,7 @@ typedef struct {
 typedef struct {
     uint64_t within; /* after this many full collections they are pending; 0: no call is promised */
     const char *called;                 /* "in_collection", "later" */
+    uint64_t within_collections;        /* the same as `within`, of any kind; 0: no number */
     const char *registrations;          /* "any", "one_at_a_time", "one" */
     const char *unregistering;          /* "present", "all" */
     const char *order;                  /* "none", "reverse_registration", "referrer_first" */

@@ -145,9 +145,9 @@ static void write_number(void *node, int64_t number)
     ((object *)node)->number = number;
 }
 
-static bool read_weakref(void *weakref)
+static void *follow_weakref(void *weakref)
 {
-    return ((object *)weakref)->target != NULL;
+    return ((object *)weakref)->target;
 }
 
 static void copy_array(void *source, void *dest, uint64_t source_start, uint64_t dest_start,
@@ -183,7 +183,7 @@ static const gcfuzz_adapter ADAPTER = {
     .read = read_reference,
     .write = write_reference,
     .write_number = write_number,
-    .read_weakref = read_weakref,
+    .follow_weakref = follow_weakref,
     .copy_array = copy_array,
     .take_identity = take_identity,
     .collect_minor = gc_collect_minor,

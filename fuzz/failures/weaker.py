@@ -43,6 +43,11 @@ def _or_none(judged: Judged, none: float) -> Judged:
     return lambda then, now: judged(*(none if each is None else each for each in (then, now)))
 
 
+def _takes_longer(then: int, now: int) -> bool:
+    """For numbers of collections, of which 0 stands for any number."""
+    return (now or math.inf) > (then or math.inf)
+
+
 def _limits_more(then: Range, now: Range) -> bool:
     return (
         now.minimum > then.minimum
@@ -91,7 +96,7 @@ IS_WEAKER: Mapping[str, Judged] = {
     "old_space.threshold_bytes": _rises,
     "old_space.threshold_percent": _rises,
     "survivor_bytes": _or_none(_falls, math.inf),
-    "dead_within": lambda then, now: _rises(then or math.inf, now or math.inf),
+    "dead_within": _takes_longer,
     "weak_reads": _becomes("answered"),
     "steps": _becomes("open"),
     "at_once": _becomes(None),
@@ -99,8 +104,9 @@ IS_WEAKER: Mapping[str, Judged] = {
     "at_once.phantom_bytes": _rises,
     "at_once.phantom_percent": _rises,
     "finalizers": _becomes(None),
-    "finalizers.within": lambda then, now: _rises(then or math.inf, now or math.inf),
+    "finalizers.within": _takes_longer,
     "finalizers.called": _becomes("later"),
+    "finalizers.within_collections": _takes_longer,
     "finalizers.registrations": _becomes("one_at_a_time", "one"),
     "finalizers.order": _becomes("none"),
     "finalizers.cycles": _becomes("any"),

@@ -2,7 +2,8 @@
 
 - A finalizer is pending only if its object was unreachable at a collection.
 - Each registration is called once at most, and none that was taken back before.
-- After `within` full collections it is pending, unless the order delays it.
+- After `within` full collections it is pending, unless the order delays it. So it is after
+  `within_collections` of any kind, if the contract states them.
 - A destructor is called once, after a collection at which nothing kept its object, not even an
   object whose finalizer has not run, and within that many full ones.
 - In `referrer_first`, no other object with a finalizer refers to a pending one, not even from the
@@ -43,6 +44,8 @@ class Finalizer:
     """Whether a collection has seen its object unreachable since the queue was emptied."""
     full_collections: int = 0
     """How many of those were full ones in which nothing delayed it."""
+    collections: int = 0
+    """The same for collections of any kind."""
     has_waited: bool = False
     """Whether one has seen an object outside its cycle that refers to it."""
 
@@ -51,18 +54,18 @@ class Finalizer:
         self.may_be_pending = True
         self.has_waited |= is_delayed
 
-    def count_full_collection(self) -> None:
-        """A full collection sees it so, and nothing delays it."""
-        self.full_collections += 1
+    def count(self, minors: int, *, is_full: bool) -> None:
+        """An action with these collections sees it so, and nothing delays it."""
+        self.full_collections += is_full
+        self.collections += minors
 
     def come_back(self) -> None:
-        """A collection sees its object reachable again, by a weak reference or another object."""
-        self.full_collections = 0
+        """Its object is reachable again, by a weak reference or another object."""
+        self.full_collections = self.collections = 0
 
     def leave_queue(self, *, may_enter: bool) -> None:
         """The queue was emptied, and it was not there. It `may_enter` without a new collection."""
         self.may_be_pending &= may_enter
-        self.full_collections = 0
 
 
 class FinalizationOracle(Oracle):
@@ -101,7 +104,11 @@ class FinalizationOracle(Oracle):
     def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
         # What the action does to finalizers comes after a collection in it.
         if observation.minors:
-            self._note_collections(action)
+            # One in a `free` or a write came before that, while the object was still reachable.
+            drops_nothing = action.allocates or action.collects != "never"
+            self._note_collections(action, observation.minors if drops_nothing else 0)
+        if isinstance(action, actions.ReadWeakref) and action.keep:
+            self._note_returned()
         if isinstance(action, actions.RunFinalizers):
             self._check_run(self._check_destructors(observation.finalized))
         elif observation.finalized:
@@ -130,35 +137,38 @@ class FinalizationOracle(Oracle):
 
     # At a collection.
 
-    def _note_collections(self, action: Action) -> None:
+    def _note_collections(self, action: Action, minors: int) -> None:
         is_full = action.collects == "full"
         if self._old_places:
             self._note_places(is_full=is_full)
         if self._waiting:
-            self._note_collection(is_full=is_full)
+            self._note_collection(minors, is_full=is_full)
         if self._destructors:
-            self._note_destructors(is_full=is_full)
+            self._note_destructors(minors, is_full=is_full)
         # `collect_minor` takes no step of a major collection, if collections are promised.
         if is_full or action.collects != "minor" or not self._promises_collections:
             self._is_idle = is_full
 
-    def _note_collection(self, *, is_full: bool) -> None:
+    def _note_collection(self, minors: int, *, is_full: bool) -> None:
         reachable = self._shadow.reachable()
         dead = []
         for entry in self._waiting.values():
             if entry.obj not in reachable:
                 dead.append(entry)
-            elif entry.full_collections < self._promised.within:
+            elif not self._is_due(entry):
                 entry.come_back()
         led_to = {entry: _led_to(entry.obj) for entry in dead}
         delayed = {
             one for one in dead if any(_outside_leads_to(one, other, led_to) for other in dead)
         }
         are_kept = self._promised.objects == "kept"
-        if is_full and self._promised.within:
+        if self._promised.within and (is_full or self._promised.within_collections):
             for group in self._groups(dead, led_to):
                 others = [entry.obj for entry in dead if are_kept and entry not in group]
-                self._note_full_collection(group, self._shadow.reachable_with(others))
+                kept_by_others = self._shadow.reachable_with(others)
+                # Another one may be found dead first, and keep it from the queue.
+                if group[0].obj not in kept_by_others:
+                    self._count(group, minors, is_full=is_full)
         if is_full and self._is_idle:
             self._together.append([entry for entry in dead if not entry.may_be_pending])
         for entry in dead:
@@ -188,23 +198,33 @@ class FinalizationOracle(Oracle):
                 yield cycle
             seen.update(cycle)
 
-    def _note_full_collection(
-        self, group: list[Finalizer], kept_by_others: Collection[ShadowObject]
-    ) -> None:
-        if group[0].obj in kept_by_others:
-            return  # Another one may be found dead first, and keep it from the queue.
+    def _count(self, group: list[Finalizer], minors: int, *, is_full: bool) -> None:
+        was_due = self._is_due(group[0])
         for entry in group:
-            entry.count_full_collection()
-        if group[0].full_collections == self._promised.within:
+            entry.count(minors, is_full=is_full)
+        if self._is_due(group[0]) and not was_due:
             self._due.append(group if any(entry.has_waited for entry in group) else group[:1])
 
-    def _note_destructors(self, *, is_full: bool) -> None:
+    def _is_due(self, entry: Finalizer) -> bool:
+        """Whether its object was unreachable at as many collections as are promised."""
+        within, within_collections = self._promised.within, self._promised.within_collections
+        return bool(within and entry.full_collections >= within) or bool(
+            within_collections and entry.collections >= within_collections
+        )
+
+    def _note_returned(self) -> None:
+        """An object that was read by a weak reference may be reachable only until it is freed."""
+        reachable = self._shadow.reachable()
+        for entry in self._waiting.values():
+            if entry.obj in reachable and not self._is_due(entry):
+                entry.come_back()
+
+    def _note_destructors(self, minors: int, *, is_full: bool) -> None:
         living = self._shadow.living()
         for entry in self._destructors.values():
             if entry.obj not in living:
                 entry.find_dead(is_delayed=False)
-                if is_full:
-                    entry.count_full_collection()
+                entry.count(minors, is_full=is_full)
 
     # When finalizers run.
 
@@ -215,18 +235,19 @@ class FinalizationOracle(Oracle):
             if not entry.may_be_pending:
                 why = f"{entry.obj.label} was alive at each collection"
                 raise self._unexpected(number, finalized, why)
-        within = self._promised.within
         for number, entry in self._destructors.items():
-            if within and entry.full_collections >= within:
-                raise self._late(f"{number} (destructor of {entry.obj.label})", finalized)
+            if self._is_due(entry):
+                raise self._late(f"{number} (destructor of {entry.obj.label})", entry, finalized)
         others = [*finalized]
         for number in called:
             others.remove(number)
         return others
 
-    def _late(self, names: str, finalized: list[int]) -> Mismatch:
-        count = self._promised.within
-        why = f"after {count} full collection{'s' * (count != 1)}"
+    def _late(self, names: str, entry: Finalizer, finalized: list[int]) -> Mismatch:
+        count, kind = self._promised.within, "full collection"
+        if entry.full_collections < count:
+            count, kind = self._promised.within_collections, "collection"
+        why = f"after {count} {kind}{'s' * (count != 1)}"
         return self.mismatch("finalized", names, finalized, why)
 
     def _check_run(self, finalized: list[int]) -> None:
@@ -242,7 +263,7 @@ class FinalizationOracle(Oracle):
         for group in self._due:
             if not any(entry in run for entry in group):
                 names = " or ".join(f"{entry.number} (of {entry.obj.label})" for entry in group)
-                raise self._late(names, finalized)
+                raise self._late(names, group[0], finalized)
         if self._promised.order == "referrer_first":
             self._check_order(run, finalized)
         elif self._promised.order == "reverse_registration":
@@ -308,6 +329,8 @@ class FinalizationOracle(Oracle):
             self._taken_back = {}
             for entry in self._waiting.values():
                 entry.leave_queue(may_enter=self._is_called_later)
+                if run:  # One of these may have kept its object alive.
+                    entry.come_back()
 
 
 def _outside_leads_to(

@@ -63,6 +63,8 @@ def problems_of(contract: Contract) -> Iterator[str]:
             yield f"tier_setting is {contract.tier_setting!r}, which is not a setting"
     yield from _fields(contract)
     yield from _needs(contract)
+    if contract.weak_reads == "kept":
+        yield from _kept(contract)
     if contract.finalizers is not None:
         yield from contract.finalizers.problems(contract)
     if contract.exhaustion is not None and not problems:
@@ -158,9 +160,6 @@ def _needs(contract: Contract) -> Iterator[str]:
         "enable_sampling" in listed or not rule.initial_period_bytes
     ):
         yield "estimates dumped needs initial_period_bytes, and no enable_sampling in actions"
-    if contract.weak_reads == "kept" and "alive" not in contract.observes:
-        # The answer says which object is a root from then on.
-        yield "weak_reads kept needs alive in observes"
     needed = {
         ("weights in observes", "weights in sampling"): rule.weights != "none",
         ("read_profile in actions", "estimates in sampling"): rule.estimates != "none",
@@ -187,6 +186,14 @@ def _needs(contract: Contract) -> Iterator[str]:
         yield "parts in layout cannot be there with exhaustion"
     if "tlab" in listed and not counting.shows_local_buffers:
         yield f"tlab in observes needs buffers of threads, and counting is by {counting.by}"
+
+
+def _kept(contract: Contract) -> Iterator[str]:
+    """The answer to a weak read says which object is a root from then on."""
+    if "alive" not in contract.observes:
+        yield "weak_reads kept needs alive in observes"
+    if contract.batch:
+        yield "batch cannot be true with weak_reads kept, since legality depends on answers"
 
 
 def _fields(contract: Contract) -> Iterator[str]:

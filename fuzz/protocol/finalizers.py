@@ -29,6 +29,9 @@ class Finalizers:
     called: Literal["in_collection", "later"] = "in_collection"
     """Whether the collection that finds an object dead calls its finalizer, or a later step does
     (Lua). A full collection has no later step."""
+    within_collections: Count = 0
+    """The same as `within` in collections of any kind, full ones or not: after that many, each of
+    which came while the object was unreachable. 0: only full ones bound it."""
     registrations: Literal["any", "one_at_a_time", "one"] = "any"
     """How many finalizers an object may have. `one_at_a_time`: again after the first was called."""
     unregistering: Literal["present", "all"] = "present"
@@ -67,6 +70,10 @@ class Finalizers:
         for name in ("allocate_node", "run_finalizers") if self.destructors else ():
             if name not in contract.actions:
                 yield f"destructors in finalizers need {name} in actions"
+        if self.within_collections and not 0 < self.within <= self.within_collections:
+            yield "within_collections in finalizers needs within, which it must not be below"
+        if self.within_collections and "minors" not in contract.observes:
+            yield "within_collections in finalizers needs minors in observes"
         if self.weak_in_dead == "kept" and self.weak != "cleared_before":
             yield "weak_in_dead kept in finalizers needs weak cleared_before"
         if self.again == "old_place" and self.order != "reverse_registration":

@@ -244,6 +244,17 @@ class Heap:
         target = self._object(root).target
         return target is not None and self._alive(target) is target
 
+    def read_weakref(self, root: int, keep: bool = False) -> bool:
+        """Whether that reference refers to its object, which becomes a root if it is kept.
+
+        A reference whose object is dead becomes a root once more.
+        """
+        is_alive = self.is_weakref_alive(root)
+        if keep:
+            weakref = self.roots[root]
+            self.roots.append(self.weakrefs.followed(weakref) if is_alive else weakref)
+        return is_alive
+
     def pin(self, root: int) -> None:
         """Pin the object in slot `root`; see Pinning.pin."""
         obj = self._object(root)

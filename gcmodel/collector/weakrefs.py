@@ -26,6 +26,11 @@ class Weakrefs:
         self.young: list[Object] = []
         self.old: list[Object] = []
 
+    def followed(self, weakref: Object) -> Object:
+        """The object of one that is alive."""
+        assert weakref.target is not None
+        return weakref.target
+
     def after_minor_collection(self) -> None:
         """Update or clear the young ones. All survivors have moved out of the nursery."""
         looked_at, self.young = self.young, []

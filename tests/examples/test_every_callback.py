@@ -157,7 +157,8 @@ def test_the_contract_has_promises_and_finalizers_and_immortal_objects(talk: Tal
     assert contract["survivor_bytes"] == 32
     assert contract["fresh_process"] is True
     promised = contract["finalizers"]
-    assert (promised["within"], promised["ephemerons"]) == (2, "attached")
+    assert (promised["within"], promised["within_collections"]) == (2, 3)
+    assert promised["ephemerons"] == "attached"
     assert contract["prebuilt"] == [{"kind": "node"}, {"kind": "array", "length": 2}]
 
 

@@ -14,7 +14,9 @@ from night import fresh, part_of
 from target_helpers import Changed, changed, first_failure
 from waiting import PATIENCE_SECONDS
 
+from fuzz.protocol import actions as do
 from fuzz.protocol.contract import Contract
+from fuzz.run import run_actions
 from fuzz.targets.process.program import ProcessTarget
 
 pytestmark = pytest.mark.slow  # It has to be compiled first.
@@ -62,6 +64,18 @@ def test_a_surprise_is_found_by_the_contract_of_the_manual(
     left_out = [f"--without={action}" for action in without]
     code, failures = session(f"{adapter} --as-documented", "-x", *left_out)
     assert (code, [each["failure"]["field"] for each in failures]) == (MISMATCH, [field])
+
+
+@pytest.mark.parametrize(("within", "problem"), [(3, None), (2, "after 2 collections")])
+def test_what_was_marked_before_it_died_waits_for_a_third_collection(
+    adapter: Path, within: int, problem: str | None
+) -> None:
+    target = ProcessTarget("lua", [str(adapter)], ANSWER_SECONDS)
+    stated = Changed(target, with_finalizers(within_collections=within))
+    step = do.CollectStep()
+    dies = [*[do.AllocateNode(0)] * 13, do.RegisterFinalizer(0, 0), step, step, do.Free(0)]
+    failure = run_actions(stated, SMALL_STEPS, [*dies, *[step] * 5, do.RunFinalizers()])
+    assert (failure.why if failure else None) == problem
 
 
 FINALIZERS: Mapping[str, Mapping[str, Any]] = {

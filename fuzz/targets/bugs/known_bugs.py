@@ -26,6 +26,7 @@ from gcmodel.collector.identities import Identities
 from gcmodel.collector.major import MajorCollection
 from gcmodel.collector.minor import MinorCollection
 from gcmodel.collector.pinning import Pinning
+from gcmodel.collector.weakrefs import Weakrefs
 from gcmodel.memory.layout import WORD_BYTES
 from gcmodel.memory.nursery import Nursery
 from gcmodel.memory.objects import CARDS_SET, NO_HEAP_REFERENCES, TRACK_YOUNG, VISITED_YOUNG, Object
@@ -495,6 +496,16 @@ class MoveCutsString(MinorCollection):
         # Correct: all of them.
         moved.contents = moved.contents[: self.KEPT_BYTES].ljust(len(moved.contents), b"\0")
         return moved
+
+
+@REFERENCE.bug("weak-read-takes-neighbour", OURS, ("heap",), 6)
+class WeakReadTakesNeighbour(Weakrefs):
+    """A weak reference is read and kept, and the object of another one becomes the root."""
+
+    def followed(self, weakref: Object) -> Object:
+        # Correct: its own. Only the object shows that: both are alive.
+        beside = [each for each in self.old if each is not weakref]
+        return super().followed(beside[0] if beside else weakref)
 
 
 KNOWN_BUGS = {bug.id: bug for bug in sorted(DECLARED, key=lambda bug: bug.host != REFERENCE.name)}

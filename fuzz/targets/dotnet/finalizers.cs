@@ -79,7 +79,7 @@ unsafe partial class Mutator
             case 19: roots[rootCount++] = new FinalizableNode(a); break;
             case 20: roots[rootCount++] = new Weak(4, roots[a], tracksResurrection); break;
             case 21: Attach(roots[a], roots[b]); break;
-            case 22: answer[0] = ((Weak)roots[a]).handle.Target != null ? 1 : 0; break;
+            case 22: answer[0] = ReadWeakref((Weak)roots[a], b != 0); break;
             case 23: return answer[0] = ReadEphemeron((Weak)roots[a]);
             case 24: CollectYoung(); break;
             case 25: Register((FinalizableNode)roots[a], b); break;
@@ -116,6 +116,16 @@ unsafe partial class Mutator
     public static void FreeLater(GCHandle handle)
     {
         handles[handleCount++] = handle;
+    }
+
+    // Whether its object is alive. If it is kept, it becomes a root, or else the reference once more.
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static long ReadWeakref(Weak weakref, bool keep)
+    {
+        object found = weakref.handle.Target;
+        if (keep)
+            roots[rootCount++] = found ?? weakref;
+        return found != null ? 1 : 0;
     }
 
     static void Attach(object key, object value)

@@ -69,6 +69,7 @@ class DotnetFinalizersDriver(DotnetDriver):
             layout=LAYOUT,
             actions=self.actions,
             observes=("minors", "value", "alive", "graph", "finalized"),
+            weak_reads="kept",
             finalizers=Finalizers(
                 registrations="one_at_a_time",
                 weak="cleared_after" if is_long else "cleared_before",
@@ -97,7 +98,7 @@ class DotnetFinalizersDriver(DotnetDriver):
         **{each: DotnetDriver.CARRY_OUT[each] for each in (actions.Free, actions.Read)},
         actions.ReadNumber: DotnetDriver.CARRY_OUT[actions.ReadNumber],
         actions.ReadWeakref: lambda driver, each: (
-            driver.thread.ask(Ask.IS_ALIVE, each.root).value == 1
+            driver.thread.ask(Ask.READ_WEAKREF, each.root, each.keep).value == 1
         ),
         actions.ReadEphemeron: lambda driver, each: next(
             iter(driver.more(Ask.READ_EPHEMERON, each.root)), None

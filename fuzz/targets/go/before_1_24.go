@@ -2,7 +2,7 @@
 
 package main
 
-const newActions, newFields, newPromise = "", "", ""
+const newActions, newFields, newPromise, newReads = "", "", "", ""
 
 func makeWeakref(*object) func() *object {
 	panic("this Go has no weak pointers")

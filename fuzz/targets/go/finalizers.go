@@ -97,7 +97,7 @@ const (
 		`"run_finalizers", "resurrect", "check_heap"], "observes": [%s"minors", "value", ` +
 		`"graph", "finalized"], "finalizers": {"registrations": "one_at_a_time", "order": ` +
 		`"referrer_first", "cycles": "never", "weak": "cleared_before"` +
-		`%s}, "version": "%s"}`
+		`%s}%s, "version": "%s"}`
 )
 
 var (
@@ -123,7 +123,7 @@ func answerTo(line []byte) (result answerFields) {
 	check(json.Unmarshal(line, &asked))
 	if asked.Gcfuzz != nil {
 		roots, kept, pending = nil, nil, &calls{}
-		stated := fmt.Sprintf(contract, newActions, newFields, newPromise, runtime.Version())
+		stated := fmt.Sprintf(contract, newActions, newFields, newPromise, newReads, runtime.Version())
 		return answerFields{"contract": json.RawMessage(stated)}
 	}
 	before := collections()
@@ -162,7 +162,13 @@ func carryOut(asked action, result answerFields) {
 	case "read_number":
 		result["value"] = roots[asked.Root].number
 	case "read_weakref":
-		result["alive"] = roots[asked.Root].target() != nil
+		found := roots[asked.Root].target()
+		result["alive"] = found != nil
+		if asked.Keep && found != nil {
+			roots = append(roots, found)
+		} else if asked.Keep {
+			roots = append(roots, roots[asked.Root])
+		}
 	case "write":
 		var value *object
 		if asked.Value != nil {

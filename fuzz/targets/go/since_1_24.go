@@ -11,6 +11,7 @@ const (
 	newActions = `"allocate_weakref", "read_weakref", `
 	newFields  = `"alive", `
 	newPromise = `, "destructors": true`
+	newReads   = `, "weak_reads": "kept"`
 )
 
 func makeWeakref(target *object) func() *object {

@@ -178,12 +178,14 @@ class HotspotDriver(Driver):
             # The contract does not model that a pin keeps an object alive, or that a new object is
             # old if the callback has collected.
             stated = stated.without(("allocate_weakref",))
+        has_weakrefs = name_of(actions.AllocateWeakref) in stated.actions
         return attrs.evolve(
             stated,
             version=self.machine.version,
             settings=self.settings,
             pins_max=pins,
             survivor_bytes=self._heap.survivor_bytes,
+            weak_reads="kept" if has_weakrefs else "answered",
             tier_setting=TIER.name if TIER in self.settings else None,
         )
 
@@ -362,6 +364,16 @@ class HotspotDriver(Driver):
         self.roots.append(self.thread.kept(found))
         return self._same(self.roots, self.roots[-1])
 
+    def read_weakref(self, root: int, keep: bool) -> bool:
+        """Whether its object is alive. If it is kept, it is a root, or else the reference again."""
+        weakref, thread = self.roots[root], self.thread
+        found = thread.referent(weakref)
+        if keep:
+            self.roots.append(thread.hold(weakref) if found is None else found)
+        elif found is not None:
+            thread.free(found)
+        return found is not None
+
     def write(self, root: int, field: int, value: int | None) -> None:
         self.thread.write(self.roots[root], field, None if value is None else self.roots[value])
 
@@ -409,7 +421,7 @@ class HotspotDriver(Driver):
         actions.Free: lambda driver, each: driver.thread.free(driver.roots.pop(each.root)),
         actions.Read: lambda driver, each: driver.read(each.root, each.field),
         actions.ReadNumber: lambda driver, each: _number(driver.thread, driver.roots[each.root]),
-        actions.ReadWeakref: lambda driver, each: driver.thread.is_alive(driver.roots[each.root]),
+        actions.ReadWeakref: lambda driver, each: driver.read_weakref(each.root, each.keep),
         actions.Write: lambda driver, each: driver.write(each.root, each.field, each.value),
         actions.WriteNumber: lambda driver, each: driver.thread.set_number(
             driver.roots[each.root], each.number

@@ -467,12 +467,10 @@ class JavaThread:
     def is_weak(self, reference: int) -> bool:
         return bool(self._jni.IsInstanceOf(self.env, reference, self._names.weak))
 
-    def is_alive(self, weak: int) -> bool:
-        """Whether a weak reference has its object."""
+    def referent(self, weak: int) -> int | None:
+        """The object of a weak reference, by a global reference; None if it is dead."""
         found = self._jni.GetObjectField(self.env, weak, self._names.referent)
-        if found is not None:
-            self._jni.DeleteLocalRef(self.env, found)
-        return found is not None
+        return None if found is None else self.kept(found)
 
     def is_same(self, reference: int, other: int) -> bool:
         return bool(self._jni.IsSameObject(self.env, reference, other))

@@ -100,6 +100,7 @@ def contract_of(config, has_sampling, settings, old_space, threshold_percent=THR
         + [{"kind": "array", "length": PREBUILT_ARRAY_LENGTH}] * config["prebuilt_arrays"],
         "pins_max": pins_max(nursery_bytes, large_object_bytes),
         "promises": PROMISES,
+        "weak_reads": "kept",
         "version": "which samples" if has_sampling else "which does not sample",
         "old_space": dict(
             old_space,
@@ -206,6 +207,7 @@ def compiled(contract, has_reports):
         observes=observes,
         promises=["collections"],
         old_space={},
+        weak_reads="answered",
         pins_max=0,
         batch=True,
         groups=GROUPS,

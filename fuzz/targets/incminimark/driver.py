@@ -524,8 +524,14 @@ class HeapDriver:
     def read_number(self, root):
         return {"value": self._number(self._root(root))}
 
-    def read_weakref(self, root):
-        return {"alive": _is_alive(self._root(root))}
+    def read_weakref(self, root, keep=False):
+        weakref = self._root(root)
+        is_alive = _is_alive(weakref)
+        if keep and is_alive:
+            self.roots.append(llmemory.cast_adr_to_ptr(weakref.weakptr, llmemory.GCREF))
+        elif keep:
+            self.roots.append(self.roots[root])
+        return {"alive": is_alive}
 
     def write(self, root, field, value=None):
         obj = self._root(root)

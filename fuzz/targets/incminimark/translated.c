@@ -1041,6 +1041,8 @@ static long carried_out_here(long *found)
         return 1;
     case READ_WEAKREF:
         *found = ((word *)object)[1] != 0;
+        if (fields[KEEP] == 1)
+            gcfuzz_append((void *)(*found ? ((word *)object)[1] : object));
         return 1;
     case SET_CALLBACK:
         callback_length = fields[LENGTH] == UNSET ? -1 : fields[LENGTH];

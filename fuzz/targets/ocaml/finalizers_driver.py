@@ -44,7 +44,7 @@ class OcamlFinalizersDriver(OcamlDriver):
         actions.Resurrect: lambda driver, each: driver.ask(17, each.number),
         actions.AllocateWeakref: lambda driver, each: driver.allocate(18, each.root),
         actions.AllocateEphemeron: lambda driver, each: driver.allocate(19, each.key, each.value),
-        actions.ReadWeakref: lambda driver, each: driver.ask(20, each.root) == (1,),
+        actions.ReadWeakref: lambda driver, each: driver.ask(20, each.root, each.keep) == (1,),
         actions.ReadEphemeron: lambda driver, each: driver.value(each.root),
     }
 
@@ -58,6 +58,7 @@ class OcamlFinalizersDriver(OcamlDriver):
             sampling=NO_SAMPLING,
             groups=None,
             survivor_bytes=SURVIVOR_BYTES[release_of(self._version)],
+            weak_reads="kept",
             finalizers=PROMISE,
         )
 

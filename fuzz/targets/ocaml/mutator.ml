@@ -395,7 +395,10 @@ let perform () =
   | 19 -> allocate_ephemeron (root (number 1)) (root (number 2))
   | 20 -> (
       match root (number 1) with
-      | Weakref { target; _ } -> put (Bool.to_int (Option.is_some (Weak.get target 0)))
+      | Weakref { target; _ } as weakref ->
+          let found = Weak.get target 0 in
+          if number 2 = 1 then keep (Option.value found ~default:weakref);
+          put (Bool.to_int (Option.is_some found))
       | _ -> raise Not_found)
   | 21 -> (
       match root (number 1) with

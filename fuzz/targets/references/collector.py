@@ -86,7 +86,7 @@ CARRY_OUT: Mapping[type[Action], Callable[[Heap, Any], Any]] = {
     actions.Free: lambda heap, each: heap.free(each.root),
     actions.Read: _read,
     actions.ReadNumber: lambda heap, each: heap.read_number(each.root),
-    actions.ReadWeakref: lambda heap, each: heap.is_weakref_alive(each.root),
+    actions.ReadWeakref: lambda heap, each: heap.read_weakref(each.root, each.keep),
     actions.Write: lambda heap, each: heap.write(each.root, each.field, each.value),
     actions.WriteNumber: lambda heap, each: heap.write_number(each.root, each.number),
     actions.CopyArray: lambda heap, each: heap.copy_array(
@@ -179,6 +179,7 @@ class ReferenceTarget(FullTarget):
             ),
             pins_max=_pins_max(chosen["nursery_bytes"], chosen["large_object_bytes"]),
             promises=PROMISES,
+            weak_reads="kept",
             contents="bytes",
             old_space=OldSpace(
                 card_items=chosen["card_items"],

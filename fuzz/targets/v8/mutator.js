@@ -35,7 +35,7 @@ const STRING_LENGTH_MAX = 100000;
 const OPERANDS = {
   allocate_node: ["number"], allocate_string: ["length"], allocate_array: ["length"],
   allocate_weakref: ["root"], allocate_ephemeron: ["key", "value"], free: ["root"],
-  read: ["root", "field"], read_number: ["root"], read_weakref: ["root"], read_ephemeron: ["root"],
+  read: ["root", "field"], read_number: ["root"], read_weakref: ["root", "keep"], read_ephemeron: ["root"],
   write: ["root", "field", "value"], write_number: ["root", "number"],
   copy_array: ["source", "dest", "source_start", "dest_start", "length"],
   enable_sampling: ["period_bytes"], disable_sampling: [], check_contents: [], collect_full: [],
@@ -67,6 +67,7 @@ const FINALIZERS_CONTRACT = {
   },
   actions: NAMES.filter((_, kind) => !OF_SAMPLER.includes(kind)),
   observes: ["minors", "value", "alive", "graph", "finalized"],
+  weak_reads: "kept",
   finalizers: { within: 0, weak: "cleared_before", objects: "dead" },
   version: VERSION,
 };
@@ -300,7 +301,12 @@ function perform(number) {
       break;
     case WEAKREF: place(new Weak(4, roots[a])); break;
     case EPHEMERON: place(new Weak(5, roots[a], new WeakMap([[roots[a], roots[b]]]))); break;
-    case READ_WEAKREF: values[number] = roots[a].target.deref() !== undefined; break;
+    case READ_WEAKREF: {
+      const found = roots[a].target.deref();
+      if (b) place(found ?? roots[a]);
+      values[number] = found !== undefined;
+      break;
+    }
     case READ_EPHEMERON: {
       const value = roots[a].map.get(roots[a].target.deref());
       values[number] = value === undefined ? NOTHING : numberOf(value);

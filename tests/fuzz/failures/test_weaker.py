@@ -121,6 +121,18 @@ def changed(contract: Contract, key: str, value: Any) -> Contract:
         ("finalizers", Finalizers(), None, "finalizers gone"),
         ("finalizers", Finalizers(within=2), Finalizers(within=0), "finalizers.within 2 → 0"),
         ("finalizers", Finalizers(within=1), Finalizers(within=2), "finalizers.within 1 → 2"),
+        (
+            "finalizers",
+            Finalizers(within_collections=3),
+            Finalizers(),
+            "finalizers.within_collections 3 → 0",
+        ),
+        (
+            "finalizers",
+            Finalizers(within_collections=2),
+            Finalizers(within_collections=3),
+            "finalizers.within_collections 2 → 3",
+        ),
         ("exhaustion", None, Exhaustion(4096), "exhaustion new"),
         ("exhaustion", Exhaustion(4096), Exhaustion(2048), "exhaustion.heap_bytes_max 4096 → 2048"),
         (

@@ -6,7 +6,8 @@ with finalizers that were taken back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import attrs
@@ -15,17 +16,20 @@ from judging import Judge, Step, answer
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
+from fuzz.failure import Failure
 from fuzz.mutator.legality import why_illegal
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import NAMES, Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.finalizers import Finalizers
+from fuzz.protocol.observation import Observation
 from fuzz.run import run_actions
 from fuzz.sessions.plan import make_engine
+from fuzz.targets import make_target
 from fuzz.targets.references.collector import ReferenceTarget
+from fuzz.targets.references.with_finalizers import FinalizersTarget
 from gcmodel import Parts
-from gcmodel.collector.heap import Heap
 
 NODE, FULL, MINOR, STEP = do.AllocateNode(0), do.CollectFull(), do.CollectMinor(), do.CollectStep()
 RUN, KEEP = do.RunFinalizers(), do.RunFinalizers(keep=True)
@@ -104,38 +108,9 @@ def test_the_value_of_an_ephemeron_may_linger_with_its_key(finalizing: Contract)
 # A weak reference that is read into a root.
 
 
-class KeepsWhatItReads(ReferenceTarget):
-    """The reference, whose weak references can be read into roots. It may find a wrong object."""
-
-    def __init__(self, *, finds_another: bool = False) -> None:
-        super().__init__("keeps", Parts())
-        self._finds_another = finds_another
-        self.carry_out = {**self.carry_out, do.ReadWeakref: self._read_weakref}
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        return attrs.evolve(super().start(configuration), weak_reads="kept")
-
-    def _read_weakref(self, heap: Heap, action: do.ReadWeakref) -> bool:
-        is_alive = heap.is_weakref_alive(action.root)
-        if action.keep:
-            is_right = is_alive and not self._finds_another
-            weakref = heap.roots[action.root]
-            found = weakref.target if is_right else weakref if not is_alive else heap.roots[0]
-            assert found is not None
-            heap.roots.append(found)
-        return is_alive
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["random", "stateful"])
-def test_what_a_weak_reference_leads_to_is_kept_in_a_session(engine: str) -> None:
-    slices = [*slices_of(make_engine(engine, KeepsWhatItReads(), "1"), ACTIONS, ProbeCounter())]
-    assert [failure.message for each in slices for failure in each.failures] == []
-
-
 @pytest.mark.parametrize("engine", ["random", "stateful"])
 def test_a_weak_reference_that_leads_to_another_object_is_found(engine: str) -> None:
-    target = KeepsWhatItReads(finds_another=True)
+    target = make_target("reference+weak-read-takes-neighbour")
     slices = slices_of(make_engine(engine, target, "1"), ACTIONS, ProbeCounter())
     failure = next(failure for each in slices for failure in each.failures)
     assert failure.oracle in ("heap", "contents")
@@ -197,6 +172,89 @@ def test_a_finalizer_may_be_called_after_the_collection_that_found_its_object_de
 def test_a_finalizer_is_called_later_but_not_after_a_full_collection(finalizing: Contract) -> None:
     steps = [NODE, do.RegisterFinalizer(0, 0), do.Free(0), FULL, finalized()]
     assert why(finalizing_as_lua(finalizing, called="later"), *steps) == "after 1 full collection"
+
+
+DEAD: list[Step] = [NODE, do.RegisterFinalizer(0, 0), do.Free(0)]
+
+
+@pytest.mark.parametrize("within", [2, 3])
+def test_a_finalizer_is_called_within_the_stated_number_of_collections(
+    within: int, finalizing: Contract
+) -> None:
+    steps = [*DEAD, MINOR, finalized(), *[STEP] * (within - 2)]
+    promised = called_within(finalizing, within)
+    assert why(promised(), *steps, finalized()) is None
+    assert why(promised(), *steps, MINOR, finalized(0)) is None
+    assert why(promised(), *steps, MINOR, finalized()) == f"after {within} collections"
+
+
+def test_a_collection_before_the_object_is_dropped_does_not_count(finalizing: Contract) -> None:
+    dropped = [NODE, do.RegisterFinalizer(0, 0), answer(do.Free(0), minors=1), MINOR]
+    promised = called_within(finalizing, 2)
+    assert why(promised(), *dropped, finalized()) is None
+    assert why(promised(), *dropped, MINOR, finalized()) == "after 2 collections"
+
+
+def test_the_collections_before_an_object_came_back_do_not_count(finalizing: Contract) -> None:
+    """The next one may have marked it while it was read and kept, and not find it dead."""
+    promised = called_within(finalizing, 2, weak="cleared_after")
+    steps: list[Step] = [NODE, do.RegisterFinalizer(0, 0), do.AllocateWeakref(0), do.Free(0), MINOR]
+    back: list[Step] = [alive(0, True, keep=True), do.Free(1)]
+    assert why(promised(), *steps, MINOR, finalized()) == "after 2 collections"
+    assert why(promised(), *steps, *back, MINOR, finalized()) is None
+
+
+def test_collections_count_again_for_what_a_called_one_kept(finalizing: Contract) -> None:
+    promised = called_within(finalizing, 2)
+    steps = [NODE, do.RegisterFinalizer(0, 1), do.Free(0), MINOR, *DEAD, MINOR, finalized(1)]
+    assert why(promised(), *steps, MINOR, finalized()) is None
+    assert why(promised(), *steps, MINOR, MINOR, finalized()) == "after 2 collections"
+
+
+def called_within(contract: Contract, collections: int, **finalizers: Any) -> Callable[[], Judge]:
+    keys = {"called": "later", "within_collections": collections, **finalizers}
+    return partial(finalizing_as_lua, contract, **keys)
+
+
+class FullEverySecond(FinalizersTarget):
+    """The reference, whose every second collection leads to a full one."""
+
+    def __init__(self, within_collections: int) -> None:
+        super().__init__("every-second", FinalizersTarget.PARTS)
+        self._within_collections, self._collections = within_collections, 0
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        contract, self._collections = super().start(configuration), 0
+        assert contract.finalizers is not None
+        within: dict[str, Any] = {"called": "later", "within_collections": self._within_collections}
+        finalizers = attrs.evolve(contract.finalizers, **within)
+        observes = ("minors", "alive", "value", "graph", "finalized")
+        return attrs.evolve(contract, observes=observes, promises=(), finalizers=finalizers)
+
+    def _answer(self, action: Action, observation: Observation) -> None:
+        super()._answer(action, observation)
+        self._collections += self._heap.events.order.count("M")
+        if self._collections > 1:
+            self._heap.collect_full()
+            self._collections = 0
+
+
+def failures_of(engine: str, within_collections: int) -> Iterator[Failure]:
+    slices = slices_of(
+        make_engine(engine, FullEverySecond(within_collections), "1"), ACTIONS, ProbeCounter()
+    )
+    return (failure for each in slices for failure in each.failures)
+
+
+@pytest.mark.slow
+def test_a_session_is_clean_whose_finalizers_are_called_within_two_collections() -> None:
+    assert [failure.message for failure in failures_of("random", 2)] == []
+
+
+@pytest.mark.parametrize("engine", ["random", "stateful"])
+def test_a_number_of_collections_that_is_too_small_is_found(engine: str) -> None:
+    failure = next(failures_of(engine, 1))
+    assert (failure.oracle, failure.why) == ("finalization", "after 1 collection")
 
 
 def finalizing_as_lua(contract: Contract, **finalizers: Any) -> Judge:

@@ -91,3 +91,18 @@ def test_two_heaps_that_are_both_shown_must_be_equal_all_the_same(name: str) -> 
     failure = run_actions(Forgetful(), {}, TWICE, [RERUN_ORACLES[name]])
     assert failure is not None
     assert (failure.oracle, failure.field) == (name, "graph")
+
+
+DIES_IN_ONE_RUN = (
+    *(do.AllocateNode(0), do.AllocateWeakref(0), do.CheckHeap(), do.Free(0)),
+    *(do.ReadWeakref(0, keep=True), *[do.CheckHeap()] * 3),
+)
+"""In the first run, a collection comes before the fifth action, in the other before two others."""
+
+
+def test_a_second_run_is_judged_until_it_keeps_another_object() -> None:
+    oracles = [RERUN_ORACLES["determinism"]]
+    assert run_actions(Whimsical(), {}, DIES_IN_ONE_RUN, oracles) is None
+    failure = run_actions(Forgetful(), {}, DIES_IN_ONE_RUN, oracles)
+    assert failure is not None
+    assert (failure.field, len(failure.actions)) == ("graph", 3)

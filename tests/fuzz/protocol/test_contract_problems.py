@@ -385,6 +385,29 @@ def test_what_a_weak_reference_hands_out_needs_to_be_seen(contract: Contract) ->
     assert "weak_reads kept needs alive in observes" in problems
 
 
+def test_a_batch_keeps_nothing_since_its_actions_do_not_wait_for_answers(
+    contract: Contract,
+) -> None:
+    problems = problems_with(attrs.evolve(contract, weak_reads="kept"), batch=True)
+    why = "since legality depends on answers"
+    assert f"batch cannot be true with weak_reads kept, {why}" in problems
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "problem"),
+    [
+        (Finalizers(within=0, within_collections=1), "needs within, which it must not be below"),
+        (Finalizers(within=2, within_collections=1), "needs within, which it must not be below"),
+        (Finalizers(within_collections=1), "needs minors in observes"),
+    ],
+)
+def test_a_number_of_collections_counts_full_ones_too(
+    contract: Contract, finalizers: Finalizers, problem: str
+) -> None:
+    problems = problems_with(contract, actions=("free",), observes=(), finalizers=finalizers)
+    assert f"within_collections in finalizers {problem}" in problems
+
+
 def test_disabling_that_reports_needs_minor_collections(contract: Contract) -> None:
     problems = problems_with(contract, actions=("disable_sampling",), observes=("size",))
     assert problems == ["disable_sampling needs minors in observes"]

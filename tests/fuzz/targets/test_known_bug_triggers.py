@@ -82,6 +82,8 @@ TWO = [NODE, NODE, do.RegisterFinalizer(0, 0), do.RegisterFinalizer(1, 1)]
 BOTH_FREED = [do.Free(0), do.Free(0)]
 DESTRUCTIBLE = do.AllocateNode(0, destructor=0)
 WEAK = do.AllocateWeakref(0)
+TWO_WEAK = [do.AllocateNode(1), WEAK, do.AllocateWeakref(1), MINOR]
+"""Old weak references to a node and to the other one."""
 KEPT_WEAKREF = [
     *(NODE, do.RegisterFinalizer(0, 0), WEAK, do.Write(0, 0, 1), do.Free(0), do.Free(0), FULL)
 ]
@@ -122,6 +124,7 @@ TRIGGERS: dict[str, Scenario] = {
     "shadow-keeps-number": [NODE, do.TakeIdentity(0), do.WriteNumber(0, 1), MINOR],
     "word-lost-by-large": [OUTSIDE],
     "move-cuts-string": [do.AllocateString(17), MINOR, CONTENTS],
+    "weak-read-takes-neighbour": [*TWO_WEAK, do.ReadWeakref(1, keep=True), do.ReadNumber(3)],
     "realloc-copies-a-word": [do.Malloc(9), do.Realloc(0, 9), CONTENTS],
     "resize-in-place-clears-end": [do.Malloc(24), do.Realloc(0, 23), CONTENTS],
     "free-list-link-in-live-block": [do.Malloc(12), do.Malloc(12), CONTENTS],
@@ -289,6 +292,8 @@ NEAR_MISSES: dict[str, Scenario] = {
     "shadow-keeps-number": [NODE, do.WriteNumber(0, 1), do.TakeIdentity(0), MINOR],
     # It is in the nursery.
     "word-lost-by-large": [NODE],
+    # Nothing is kept, and both are alive.
+    "weak-read-takes-neighbour": [*TWO_WEAK, do.ReadWeakref(1), do.CheckHeap()],
     # It has two words.
     "move-cuts-string": [do.AllocateString(16), MINOR, CONTENTS],
     # It has one word.

@@ -18,7 +18,7 @@ TRACE = """{"gcfuzz": 2, "target": "%s"}
 {"do": "enable_sampling", "period_bytes": 8}
 {"do": "allocate_array", "length": 1}
 """
-BUDGET = ("--seed", "1", "--actions", "100")
+BUDGET = ("--seed", "2", "--actions", "100")
 
 
 def saved(corpus: Path, name: str = "saved", target: str = TARGET) -> Path:

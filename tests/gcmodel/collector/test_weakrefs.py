@@ -34,6 +34,28 @@ def test_a_weak_reference_follows_a_surviving_object(
         assert_follows(heap)
 
 
+def test_an_object_that_is_read_and_kept_is_a_root(heap: Heap) -> None:
+    allocate_weakly(heap)
+    heap.free(0)
+    assert heap.read_weakref(0, keep=True)
+    heap.collect_full()
+    assert heap.walk() == [[2, 0], [1, 1]]
+    heap.free(1)
+    heap.collect_full()
+    assert not heap.read_weakref(0, keep=True)
+    assert heap.roots[0] is heap.roots[1]
+
+
+def test_a_white_object_that_is_read_while_marking_is_not_swept(heap: Heap) -> None:
+    allocate_weakly(heap)
+    heap.collect_minor()
+    heap.free(0)
+    step_until(heap, State.MARKING)
+    heap.read_weakref(0, keep=True)
+    step_until(heap, State.SCANNING)
+    assert heap.walk() == [[2, 0], [1, 1]]
+
+
 def test_a_weak_reference_keeps_no_young_object_alive(heap: Heap) -> None:
     allocate_weakly(heap)
     heap.allocate_weakref(0)
