@@ -130,6 +130,7 @@ def _lives_again(cast: Cast, number: int) -> Scenario:
     """An object is a root again. It and what it refers to may be looked at, and die."""
     choices, mutator = cast.choices, cast.mutator
     resurrected: list[ShadowObject] = []
+    weakrefs: list[ShadowObject] = []
     yield from cast.add(resurrected, actions.Resurrect, number)
     for obj in resurrected:
         match choices.below(4):
@@ -140,11 +141,17 @@ def _lives_again(cast: Cast, number: int) -> Scenario:
             case 2:
                 yield from cast.act(mutator.register_finalizer, obj)
             case 3:
-                yield from cast.add(cast.weakrefs, mutator.weakref, obj)
-        if choices.below(3):
+                yield from cast.add(weakrefs, mutator.weakref, obj)
+        if weakrefs or choices.below(3):
             yield from cast.act(mutator.free, obj)
         else:
             cast.objects.append(obj)
+    if weakrefs:
+        # A collector may not clear a weak reference to an object whose finalizer was found before.
+        yield from cast.act(actions.RunFinalizers)
+        yield from cast.act(actions.CollectFull)
+        yield from weak_are_read(cast, weakrefs)
+        cast.weakrefs.extend(weakrefs)
 
 
 def _child_is_seen(cast: Cast, holder: ShadowObject, field: int) -> Scenario:

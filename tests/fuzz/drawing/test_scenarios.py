@@ -8,6 +8,7 @@ from changed_contracts import with_layout
 from typing_extensions import override
 
 from fuzz.drawing import scenarios
+from fuzz.drawing.deaths import related_objects_die
 from fuzz.drawing.draw import draw_action, draw_configuration, draw_from_scenario, menu_of
 from fuzz.drawing.planner import facts_meet
 from fuzz.drawing.rules import rules_for
@@ -353,6 +354,23 @@ def test_a_collection_counts_the_objects_again(
     run.situation.objects = OBJECTS_MAX
     assert play(run, scenarios.roots_are_freed, simplest) == [do.Free(0), collection]
     assert run.situation.objects < OBJECTS_MAX
+
+
+# Finalizers.
+
+
+def test_scenarios_take_back_only_finalizers_that_have_not_run() -> None:
+    taken_back = 0
+    for number in range(2 * SOURCES):
+        run = Run(make_target("reference-finalizers"), {})
+        scenario = started(related_objects_die, run, RandomChoices(str(number)))
+        while (action := next_of(scenario)) is not None:
+            if isinstance(action, do.UnregisterFinalizer):
+                waiting = run.bench.shadow.finalizers.waiting.values()
+                assert run.situation.roots[action.root] in waiting
+                taken_back += 1
+            run.step(action)
+    assert taken_back
 
 
 # What a scenario finds.
