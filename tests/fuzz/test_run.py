@@ -350,7 +350,7 @@ def test_a_failure_is_seen_again_with_its_own_oracle() -> None:
 
 
 def test_the_state_of_a_trace_is_freed_without_a_search_for_cycles() -> None:
-    """Such searches took a twentieth of a session's time."""
+    """A session searches rarely, and would keep the state of hundreds of traces."""
     run = Run(make_target("reference"), {})
     run.step(do.AllocateNode(0))
     shadow = weakref.ref(run.bench.shadow)
