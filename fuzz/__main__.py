@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -12,6 +13,8 @@ from fuzz.signals import not_ignored
 
 INCONCLUSIVE = 3
 AGAIN_SECONDS = 0.01
+CYCLE_COLLECTION_THRESHOLD = 50_000
+"""Modules and their classes stay, so Python would look in vain for garbage among them."""
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
@@ -47,6 +50,7 @@ def keep_interrupts() -> None:
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    gc.set_threshold(CYCLE_COLLECTION_THRESHOLD)
     numbers = not_ignored()
     for number in numbers:
         signal.signal(number, _exit)

@@ -89,7 +89,9 @@ def draw_action(
         action = _draw_new(situation, menu, choices)
     if action is None:
         action = _draw_by_rule(situation, menu, choices)
-    situation.done[type(action), situation.state] += 1
+    kind = type(action), situation.state
+    # For a new key, `+=` would call a function of Counter.
+    situation.done[kind] = situation.done.get(kind, 0) + 1
     return action
 
 
@@ -102,7 +104,7 @@ def _draw_new(situation: Situation, menu: Sequence[Rule], choices: Choices) -> A
     chosen, least = None, 0
     for _ in range(CANDIDATES):
         rule = menu[choices.below(len(menu))]
-        times = done[rule.action, state]
+        times = done.get((rule.action, state), 0)
         if (chosen is None or times < least) and rule.subjects(situation):
             chosen, least = rule, times
             if not times:
@@ -150,8 +152,12 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
     # The thread comes first: what a scenario draws depends on the sampler of that thread.
     if situation.threads > 1:
         situation.take_turn(choices)
+    situation.found_legal = None
     action = next_of(situation.scenario)
-    if action is None or why_illegal(action, situation.contract, situation.bench.shadow):
+    if action is None or (
+        action is not situation.found_legal
+        and why_illegal(action, situation.contract, situation.bench.shadow)
+    ):
         situation.scenario = None
         return None
     return action.by(situation.thread) if situation.thread else action

@@ -140,4 +140,5 @@ class ScenarioMutator:
             return
         situation = self.situation
         if not why_illegal(action, situation.contract, situation.bench.shadow):
+            situation.found_legal = action
             yield action

@@ -65,6 +65,8 @@ class Situation:
     """The state of the major collection after the last action, if the target shows it."""
     scenario: Scenario | None = None
     """The scenario that goes on, if any."""
+    found_legal: Action | None = None
+    """The next action of the scenario, if the scenario itself has checked that it is legal."""
     thread: int = 0
     """The thread of the next action."""
     done: Counter[tuple[type[Action], int | None]] = attrs.Factory(Counter)

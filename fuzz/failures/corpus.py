@@ -33,7 +33,6 @@ from fuzz.protocol.target import Target
 from fuzz.protocol.trace import VERSION, Found, Header, Trace
 from fuzz.replay import tries_for
 from fuzz.targets import NO_OPTIONS, TargetOptions, is_program, make_target, registry
-from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 from fuzz.version import HYPOTHESIS, versions_for
 
 PACKAGE = Path(__file__).parents[1]
@@ -317,6 +316,10 @@ def trace_of(origin: Origin, saved: SavedFailure, kills: tuple[str, ...] = ()) -
 def _bugs_that_cause(failure: Failure, origin: Origin) -> tuple[str, ...]:
     """The bugs planted in the target that make its trace fail on their own."""
     _, *bugs = origin.target.split("+")
+    if not bugs:
+        return ()
+    from fuzz.targets.bugs.known_bugs import KNOWN_BUGS  # They import all of gcmodel.
+
     known = [KNOWN_BUGS[bug] for bug in bugs if bug in KNOWN_BUGS]
     return tuple(bug.id for bug in known if _run_again(make_target(bug.target), failure))
 

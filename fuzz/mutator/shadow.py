@@ -25,8 +25,10 @@ GROUP = "group"
 class Shadow:
     """The mutator's view of one heap."""
 
-    _effects: ClassVar[dict[type[Action], Callable[..., None]]] = {}
-    """What actions do to a shadow, added when the first one of a kind comes."""
+    _effects: ClassVar[dict[type[Action], tuple[Callable[..., None], bool]]] = {}
+    """What actions do to a shadow, and whether a walk can find it.
+
+    It is added when the first action of a kind comes."""
 
     def __init__(self, contract: Contract) -> None:
         self._layout = contract.layout
@@ -107,11 +109,12 @@ class Shadow:
                 self._survivor_bytes = math.inf
             self._collect_minor()
         kind = type(action)
-        effect = self._effects.get(kind)
-        if effect is None:
-            effect = self._effects[kind] = self._effect_of(kind)
+        if kind not in self._effects:
+            effect = self._effect_of(kind)
+            self._effects[kind] = effect, effect not in self._UNSEEN
+        effect, is_seen = self._effects[kind]
         effect(self, action)
-        if effect not in self._UNSEEN:
+        if is_seen:
             self._graph = None
         if isinstance(action, actions.RunFinalizers):
             self.finalizers.run(finalized, action.keep)

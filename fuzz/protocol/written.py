@@ -22,12 +22,13 @@ STRIDE = 40503
 MULTIPLIER, TOP_BYTE = 2654435761, 24
 SHOWN_BYTES = 16
 """How many bytes a row shows from the first wrong one on."""
-_PERIOD = bytes((m * MULTIPLIER % 2**32) >> TOP_BYTE for m in range(PERIOD_BYTES))
 
 
 @cache
 def _periods(count: int) -> bytes:
-    return _PERIOD * count
+    if count > 1:
+        return _periods(1) * count
+    return bytes((m * MULTIPLIER % 2**32) >> TOP_BYTE for m in range(PERIOD_BYTES))
 
 
 def number_in(data: bytes) -> int:

@@ -25,7 +25,7 @@ from fuzz.targets.options import NO_OPTIONS, TargetOptions
 from fuzz.targets.registration import PROCESS, InProcess, PathOption, Registration, lazily
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import Distribution, EntryPoint
 
 __all__ = [
     "NO_OPTIONS",
@@ -84,7 +84,12 @@ def registry() -> Registry:
 
 
 def _package_of(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist else "an unknown package"
+    return _name_of(entry.dist) if entry.dist else "an unknown package"
+
+
+@cache
+def _name_of(package: Distribution) -> str:
+    return package.name  # Each time it is read, all metadata are parsed.
 
 
 def _order(entry: EntryPoint) -> tuple[bool, str, str]:

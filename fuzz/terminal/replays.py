@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuzz.failures.corpus import traces_in
-from fuzz.nights.failure_history import muted_traces
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import contract_of
@@ -65,7 +64,11 @@ class Replays:
 
 
 def _unmuted_traces_in(place: Path) -> Iterator[Path]:
-    muted = muted_traces(place) if place.is_dir() else {}
+    muted = {}
+    if place.is_dir():
+        from fuzz.nights.failure_history import muted_traces  # A single file needs none of it.
+
+        muted = muted_traces(place)
     for path in traces_in(place):
         if path.name in muted:
             Screen().print(f"{muted[path.name]}: {path}")

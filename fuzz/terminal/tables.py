@@ -1,13 +1,12 @@
-"""A progress bar, and tables of bugs, probes and targets."""
+"""A progress bar, and tables of bugs and probes."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import attrs
 from rich.console import Console, Group
 from rich.padding import Padding
 from rich.progress import Progress as Bar
@@ -16,15 +15,9 @@ from rich.text import Text
 
 from fuzz.failure import Failure
 from fuzz.plain import counted
-from fuzz.problems import BadInputError
-from fuzz.protocol.contract import Contract, Setting
-from fuzz.protocol.target import contract_of
 from fuzz.sessions.hunt import HuntedBugs
 from fuzz.sessions.reach import Reached, ReachedCombinations
-from fuzz.targets import PROCESS, REFERENCE, TargetOptions, make_target, registry
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
-from fuzz.targets.references import REFERENCES
-from fuzz.targets.registration import Registration
 from fuzz.terminal.report import describe_action, describe_configuration, print_failure
 from fuzz.terminal.screen import Screen
 
@@ -120,99 +113,3 @@ def _other_missed(reached: ReachedCombinations) -> str:
     most = ", ".join(f"{fact} ({count})" for fact, count in facts.most_common(FACTS_MAX))
     name = NAMES_OF_SIZES[reached.size]
     return f"and {len(reached.missed) - MISSED_MAX:,} more {name}; most of all missed have: {most}"
-
-
-def print_targets(console: Console) -> None:
-    """Print the targets, the settings of the references, and the known bugs."""
-    contracts = {name: make_target(name).start({}) for name in REFERENCES}
-    first = contracts[REFERENCE]
-    about = f"{REFERENCES[REFERENCE].description}. Settings of a trace's header:"
-    _print_entry(console, REFERENCE, about)
-    _print_settings(console, first.settings)
-    console.print(f"sampling period in bytes: {first.sampling.period_bytes}")
-    for name, contract in contracts.items():
-        if name != REFERENCE:
-            console.print()
-            _print_reference(console, name, contract, first)
-    console.print()
-    for each in _others():
-        options = " ".join(f"--{option.name}" for option in each.options)
-        _print_entry(console, f"{each.name} {options}".rstrip(), each.description)
-    console.print(
-        "`gcfuzz targets --available` lists what these need, and `gcfuzz help` the page of each."
-    )
-    console.print()
-    _print_entry(
-        console, f"{REFERENCE}+BUG", "with a known bug planted; several may be joined by +."
-    )
-    for bug in KNOWN_BUGS.values():
-        console.print(f"{bug.host}+{bug.id}")
-        for line in (bug.what, f"{bug.seen_in}; caught by {' or '.join(bug.oracles)}"):
-            console.print(Padding(line, (0, 0, 0, 4)))
-
-
-def _others() -> list[Registration]:
-    others = registry().targets.keys() - REFERENCES.keys()
-    return [registry().targets[name] for name in sorted(others)]
-
-
-def print_available(console: Console, paths: TargetOptions) -> None:
-    """Print the versions of the other targets, and what is missing for the rest.
-
-    `paths` names the runtimes, as for `run`.
-    """
-    table = Table(box=None, pad_edge=False)
-    for name in ("target", "version", "what to install"):
-        table.add_column(name, overflow="fold")
-    for each in _others():
-        if each.name == PROCESS or (each.variant_of is not None and not each.needs_more):
-            continue
-        try:
-            table.add_row(each.name, _version_of(each, paths))
-        except (BadInputError, OSError) as problem:  # The other rows are right.
-            table.add_row(each.name, Text("none", "red"), str(problem))
-    console.print(table)
-
-
-def _version_of(target: Registration, options: TargetOptions) -> str:
-    shared = {
-        option.name
-        for other in registry().targets.values()
-        for option in other.options
-        if (other.variant_of or other.name) != (target.variant_of or target.name)
-    }
-    own = {name: path for name, path in options.paths.items() if name not in shared}
-    try:
-        return contract_of(make_target(target.name, options)).version
-    except BadInputError:
-        if own == options.paths:
-            raise
-    # A path of a shared option may be meant for the other target.
-    return contract_of(make_target(target.name, attrs.evolve(options, paths=own))).version
-
-
-def _print_entry(console: Console, name: str, what: str) -> None:
-    console.print(Text.assemble((name, "bold"), f": {what}"))
-
-
-def _print_reference(console: Console, name: str, contract: Contract, first: Contract) -> None:
-    """Print a reference with another sampler, and the settings that it does not share."""
-    own = [each for each in contract.settings if each not in first.settings]
-    missing = [each.name for each in first.settings if each not in contract.settings]
-    without = f" but {', '.join(missing)}" if missing else ""
-    whose = f"the settings of {REFERENCE}{without}{', and' if own else ''}"
-    if len(missing) == len(first.settings):
-        whose = "settings"
-    _print_entry(console, name, f"{REFERENCES[name].description}; {whose}")
-    if own:
-        _print_settings(console, own)
-
-
-def _print_settings(console: Console, settings: Iterable[Setting]) -> None:
-    table = Table("setting", "legal values", "default", box=None, pad_edge=False)
-    for each in settings:
-        legal = each.legal_values
-        if each.at_most:
-            legal += f", at most {each.at_most}"
-        table.add_row(each.name, legal, str(each.default))
-    console.print(table)

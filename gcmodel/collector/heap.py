@@ -373,7 +373,7 @@ class Heap:
     def _discover(self) -> tuple[list[Object], list[list[int]]]:
         """All reachable objects, and their graph."""
         found = list(dict.fromkeys(self.roots + self.prebuilt))
-        numbers = {obj: number for number, obj in enumerate(found)}
+        numbers = dict(zip(found, range(len(found)), strict=True))
         places = OUTSIDE, self.nursery.filling
         graph: list[list[int]] = []
         gone: list[Object] = []

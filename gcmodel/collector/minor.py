@@ -63,7 +63,7 @@ class MinorCollection:
                 heap.sampling.report(heap.statistics)
             heap.nursery.empty(heap.pinning.kept)
             heap.sampling.after_minor_collection()  # `nursery_free` is back, the limit is the top.
-        heap.events.minor_collection_ended(*heap.statistics())
+        heap.events.minor_collection_ended(heap.statistics)
 
     def _prepare(self) -> list[Object]:
         """Prepare the parts before anything moves; return the parents of pinned objects."""

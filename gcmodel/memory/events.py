@@ -5,6 +5,8 @@ profile recorder, is a subclass. Events are plain data, so a listener cannot all
 change it.
 """
 
+from collections.abc import Callable
+
 import attrs
 
 
@@ -67,10 +69,8 @@ class Events:
     def dropped(self) -> None:
         """The pending samples are dropped and will not be reported."""
 
-    def minor_collection_ended(
-        self, memory_used_bytes: int, arena_bytes: int, major_state: int
-    ) -> None:
-        """A minor collection has ended, with the heap in this state. (Section 3.6.)"""
+    def minor_collection_ended(self, statistics: Callable[[], tuple[int, int, int]]) -> None:
+        """A minor collection has ended. `statistics` are those of the heap. (Section 3.6.)"""
 
     def major_step(self, state: int) -> None:
         """A step of the major collection starts, in `state`."""

@@ -71,11 +71,10 @@ class Recorder(Events):
         """Sampled objects were freed. Each is the number of objects sampled before it."""
         self._list("freed", numbers)
 
-    def minor_collection_ended(
-        self, memory_used_bytes: int, arena_bytes: int, major_state: int
-    ) -> None:
+    def minor_collection_ended(self, statistics: Callable[[], tuple[int, int, int]]) -> None:
         """Write the collection, and make everything written so far safe."""
         with self._writing:
+            memory_used_bytes, arena_bytes, _ = statistics()
             resident_bytes = self._process.memory_info().rss
             figures = memory_used_bytes, arena_bytes, resident_bytes
             self._line("minor", self._collection_began_us, *figures)

@@ -318,6 +318,7 @@ RARE = {
     "fuzz.suggestions",
     "fuzz.terminal.night_page",
     "fuzz.terminal.tables",
+    "fuzz.terminal.target_tables",
     "gcmodel.profiling",
     "gcmodel.workloads",
     "jinja2",
@@ -328,7 +329,10 @@ REGISTRY = "importlib.metadata"
 NEVER = {"cattrs", "click", "gcmodel", REGISTRY}
 NEEDLESS = {
     "help": (COMMAND.format(["--help"]), {"attr", "gcmodel", "multiprocessing", "fuzz.targets"}),
-    "replay": (COMMAND.format(["replay", "trace.jsonl"]), {"multiprocessing", "fuzz.drawing.draw"}),
+    "replay": (
+        COMMAND.format(["replay", "trace.jsonl"]),
+        {"multiprocessing", "fuzz.drawing.draw", "fuzz.targets.bugs", "fuzz.nights"},
+    ),
     "session": (COMMAND.format(["run", "--actions", "1"]), {"logging", "fuzz.sessions.hunt"}),
     "worker": (
         "import fuzz.sessions.worker",
@@ -350,6 +354,14 @@ def test_what_is_begun_often_loads_nothing_that_it_does_not_need(
     loaded = loaded_by(statement, unmeasured)
     assert "fuzz" in loaded
     assert loaded & (RARE | needless) == set()
+
+
+def test_the_list_of_targets_loads_no_session_and_no_oracle(unmeasured: dict[str, str]) -> None:
+    loaded = loaded_by(COMMAND.format(["targets"]), unmeasured)
+    listing = {"rich", "fuzz.terminal.target_tables"}
+    assert listing < loaded
+    others = {"cattrs", "multiprocessing", "fuzz.oracles", "fuzz.failures", "fuzz.sessions"}
+    assert loaded & (RARE - listing | others) == set()
 
 
 @pytest.mark.slow

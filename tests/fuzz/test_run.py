@@ -1,6 +1,8 @@
 """The one loop: steps, failures and their identity, replays, and second runs of a trace."""
 
+import gc
 import tracemalloc
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -345,3 +347,16 @@ def test_a_failure_is_seen_again_with_its_own_oracle() -> None:
     assert second is not None
     assert run_again(twice, second, {}, TWICE_COUNTED) == second
     assert run_again(twice, first, {}, TWICE_COUNTED) is None
+
+
+def test_the_state_of_a_trace_is_freed_without_a_search_for_cycles() -> None:
+    """A session searches rarely, and would keep the state of hundreds of traces."""
+    run = Run(make_target("reference"), {})
+    run.step(do.AllocateNode(0))
+    shadow = weakref.ref(run.bench.shadow)
+    gc.disable()
+    try:
+        del run
+        assert shadow() is None
+    finally:
+        gc.enable()

@@ -27,10 +27,12 @@ class Reference(Registration):
     """MODULE:CLASS"""
 
     def make(self, options: TargetOptions, bugs: Sequence[str] = ()) -> Target:
-        from fuzz.targets.references.planting import parts_with
-
         kind = resolve_name(f"{__name__}.{self.place}")
-        parts = attrs.evolve(kind.PARTS, **parts_with(self.name, bugs))
+        parts = kind.PARTS
+        if bugs:
+            from fuzz.targets.references.planting import parts_with
+
+            parts = attrs.evolve(parts, **parts_with(self.name, bugs))
         made: Target = kind("+".join((self.name, *bugs)), parts, options.without)
         return made
 

@@ -31,14 +31,14 @@ SEEDS_HUNTED, SEEDS_HUNTED_MAX = 20, 1000
 def targets_command(available: bool, paths: TargetOptions) -> int:
     """List the targets, their settings, and the bugs that can be planted."""
     from fuzz.targets import NO_OPTIONS
-    from fuzz.terminal import tables
+    from fuzz.terminal import target_tables
 
     if available:
-        tables.print_available(Screen().console, paths)
+        target_tables.print_available(Screen().console, paths)
     elif paths != NO_OPTIONS:
         raise BadInputError(f"{paths.arguments[0]} needs --available")
     else:
-        tables.print_targets(Screen().console)
+        target_tables.print_targets(Screen().console)
     return CLEAN
 
 

@@ -14,6 +14,7 @@ from fuzz.drawing.draw import (
     menu_of,
 )
 from fuzz.drawing.rules import RULES, rules_for
+from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.drawing.situation import OBJECTS_MAX, Choices, Scenario, Situation
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
@@ -223,6 +224,27 @@ def test_one_action_in_thirty_two_interrupts_a_scenario(
 def test_an_interruption_is_an_action_by_a_rule(situation: Situation, last: Choices) -> None:
     situation.scenario = without_end()
     assert draw_action(situation, RULES, last) == do.CheckHeap()
+
+
+def test_an_action_that_the_scenario_found_legal_is_not_judged_again(
+    situation: Situation, simplest: Choices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutator = ScenarioMutator(situation, simplest)
+    situation.scenario = mutator.if_legal(do.CollectStep)
+    monkeypatch.setattr("fuzz.drawing.draw.why_illegal", lambda *_: pytest.fail("judged twice"))
+    assert draw_from_scenario(situation, simplest) == do.CollectStep()
+
+
+def test_an_action_is_judged_although_an_earlier_one_was_found_legal(
+    situation: Situation, simplest: Choices
+) -> None:
+    def scenario() -> Scenario:
+        yield from ScenarioMutator(situation, simplest).if_legal(do.CollectStep)
+        yield do.Free(99)
+
+    situation.scenario = scenario()
+    drawn = [draw_from_scenario(situation, simplest) for _ in range(2)]
+    assert drawn == [do.CollectStep(), None]
 
 
 def test_interrupted_scenarios_end(situation: Situation, simplest: Choices, last: Choices) -> None:

@@ -195,6 +195,33 @@ def test_each_action_but_the_last_is_left_out_with_other_seeds(gone: int) -> Non
     assert reduced_soon(Seeded(fails), 500, *actions, sampler_seed=9).actions == left
 
 
+def test_a_trace_of_the_same_length_is_tried_with_few_other_seeds() -> None:
+    seeds: set[int] = set()
+
+    def fails(heap: Planted) -> bool:
+        assert isinstance(heap, Seeded)
+        if tuple(heap.done) == SEVEN:
+            seeds.add(heap.seed)
+        return takes_identity_of_7(heap)
+
+    assert reduced(Seeded(fails), *SEVEN, sampler_seed=99).actions == SEVEN
+    assert seeds == {99, *range(12)}
+
+
+def test_no_candidate_is_without_actions() -> None:
+    begun: list[Action] = []
+
+    def fails(heap: Planted) -> bool:
+        begun.extend(heap.done[:1] if len(heap.done) == 1 else ())
+        return takes_identity_of_7(heap)
+
+    target = Planted(fails)
+    reducer = Reducer(target, failure_of(target, *SEVEN))
+    begun.clear()
+    reducer.reduce()
+    assert len(begun) == reducer.attempts
+
+
 def takes_identity_of_7(heap: Planted) -> bool:
     return isinstance(heap.last, TakeIdentity) and heap.named().number == 7
 
@@ -314,6 +341,14 @@ def test_an_integer_of_an_earlier_action_is_lowered() -> None:
 def test_an_integer_that_fails_at_two_values_only_is_lowered_to_the_other(lower: int) -> None:
     target = Planted(lambda heap: getattr(heap.last, "length", None) in {1016, lower})
     assert reduced(target, AllocateString(1016)).actions == (AllocateString(lower),)
+
+
+@pytest.mark.parametrize("least", [9_000, 14_000])
+def test_an_integer_whose_half_is_too_little_is_lowered_in_few_candidates(least: int) -> None:
+    target = Planted(lambda heap: getattr(heap.last, "length", 0) >= least)
+    reducer = Reducer(target, failure_of(target, AllocateString(15_000)), 200)
+    reducer.reduce()  # By 64 at a time, the first of these takes more than 200.
+    assert reducer.failure.actions == (AllocateString(least),)
 
 
 def period_equals_length(heap: Planted) -> bool:
