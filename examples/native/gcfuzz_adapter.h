@@ -19,7 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a target promises. Whatever is zero or NULL is left out of the answer. */
+/* What a target promises. Whatever is zero or NULL is left out of the answer. Give values by the names
+ * of fields, since new ones are added where they belong: { .nursery_bytes = 4096 }. */
 
 typedef struct {
     uint32_t type_index;  /* names the kind in graphs and reports */
