@@ -250,7 +250,11 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         return
     if _goes_ahead(target, contract):
         target.announce(action for action in changed if action is not None)
-    may_die_sooner = not promises_collections or run.contract.layout != contract.layout
+    first_heap = run.contract.layout, run.contract.nursery_bytes
+    may_die_sooner = not promises_collections or first_heap != (
+        contract.layout,
+        contract.nursery_bytes,
+    )
     shadow = Shadow(run.contract)
     each_action = zip(run.actions, changed, run.answers, strict=True)
     for number, (action, instead, first) in enumerate(each_action, 1):
@@ -262,7 +266,7 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
             first.graph = shadow.graph()
         checkpoint()
         again = summed(target.perform(instead))
-        if may_die_sooner and _keeps_another(action, first, again):
+        if may_die_sooner and again.error is None and _keeps_another(action, first, again):
             return
         try:
             both = first, again

@@ -263,7 +263,10 @@ class Shadow:
         target = weakref.target
         if action.keep and target is not None:
             is_alive = target.age is not DEAD if self._alive is None else self._alive
-            self.roots.append(self.finalizers.original(target) if is_alive else weakref)
+            kept = self.finalizers.original(target) if is_alive else weakref
+            self.roots.append(kept)
+            for obj in self._closure([kept]) if self._unreachable else ():
+                self._unreachable.pop(obj, None)  # It is reachable again, perhaps not for long.
 
     def _on_write(self, action: actions.Write) -> None:
         obj = self.roots[action.root]

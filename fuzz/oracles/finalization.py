@@ -133,7 +133,11 @@ class FinalizationOracle(Oracle):
         self._waiting = {n: entry for n, entry in self._waiting.items() if n not in taken}
         self._taken_back |= taken
         self._ever_taken_back |= taken.keys()
-        self._due = [group for group in self._due if not any(entry.obj is obj for entry in group)]
+        left = [group for group in self._due if not any(entry.obj is obj for entry in group)]
+        if left != self._due:  # The others of its group are counted afresh.
+            for entry in self._waiting.values():
+                entry.come_back()
+        self._due = left
 
     # At a collection.
 
@@ -214,9 +218,12 @@ class FinalizationOracle(Oracle):
 
     def _note_returned(self) -> None:
         """An object that was read by a weak reference may be reachable only until it is freed."""
-        reachable = self._shadow.reachable()
+        reachable, living = self._shadow.reachable(), self._shadow.living()
         for entry in self._waiting.values():
             if entry.obj in reachable and not self._is_due(entry):
+                entry.come_back()
+        for entry in self._destructors.values():
+            if entry.obj in living:
                 entry.come_back()
 
     def _note_destructors(self, minors: int, *, is_full: bool) -> None:
@@ -225,6 +232,8 @@ class FinalizationOracle(Oracle):
             if entry.obj not in living:
                 entry.find_dead(is_delayed=False)
                 entry.count(minors, is_full=is_full)
+            elif not self._is_due(entry):
+                entry.come_back()
 
     # When finalizers run.
 

@@ -33,7 +33,8 @@ class ContextClock(DrawnOnceClock[Contexts]):
 
     @override
     def begin_thread(self, seed: int | None, period_bytes: int | None) -> None:
-        """The thread has no context yet. The collection has dropped that of the one before."""
+        """The thread has no context yet, and nothing is left of a distance."""
+        self._free_bytes = 0
 
     def allocated(self, request: Request, observation: Observation) -> Sequence[ExpectedSample]:
         """Predict the samples. A collection that the object causes does not change them.

@@ -228,8 +228,15 @@ class FullEverySecond(FinalizersTarget):
         assert contract.finalizers is not None
         within: dict[str, Any] = {"called": "later", "within_collections": self._within_collections}
         finalizers = attrs.evolve(contract.finalizers, **within)
-        observes = ("minors", "alive", "value", "graph", "finalized")
-        return attrs.evolve(contract, observes=observes, promises=(), finalizers=finalizers)
+        return attrs.evolve(
+            contract.without(("pin", "unpin")),
+            observes=("minors", "alive", "value", "graph", "finalized"),
+            promises=(),
+            finalizers=finalizers,
+            pins_max=0,
+            # A new object may become old at once, by the full collection.
+            survivor_bytes=0,
+        )
 
     def _answer(self, action: Action, observation: Observation) -> None:
         super()._answer(action, observation)
@@ -255,6 +262,44 @@ def test_a_session_is_clean_whose_finalizers_are_called_within_two_collections()
 def test_a_number_of_collections_that_is_too_small_is_found(engine: str) -> None:
     failure = next(failures_of(engine, 1))
     assert (failure.oracle, failure.why) == ("finalization", "after 1 collection")
+
+
+def test_an_object_with_a_destructor_that_was_kept_counts_its_collections_again() -> None:
+    steps = (
+        *(do.AllocateNode(0, destructor=0), do.AllocateWeakref(0), MINOR, MINOR, do.Free(0), MINOR),
+        *(do.ReadWeakref(0, keep=True), MINOR, do.Free(1), MINOR, do.RunFinalizers()),
+    )
+    assert run_actions(FullEverySecond(2), {}, steps) is None
+
+
+def test_an_object_that_was_kept_may_linger_again(contract: Contract) -> None:
+    lingering = judge(contract, dead_within=2, weak_reads="kept")
+    steps: list[Step] = [
+        *(NODE, do.AllocateWeakref(0), do.Free(0), FULL),
+        *(answer(do.ReadWeakref(0, keep=True), alive=True), do.Free(1), FULL),
+    ]
+    assert why(lingering, *steps, answer(do.ReadWeakref(0), alive=True)) is None
+
+
+def test_the_rest_of_a_due_cycle_is_due_again(finalizing: Contract) -> None:
+    """The finalizer of one of two that refer to each other is taken back while both are due."""
+    assert finalizing.finalizers is not None
+    promised = attrs.evolve(finalizing.finalizers, within=1, weak="cleared_after")
+    steps: list[Step] = [
+        *(NODE, NODE, do.RegisterFinalizer(0, 0), do.RegisterFinalizer(1, 1)),
+        *(
+            do.Write(0, 0, 1),
+            do.Write(1, 0, 0),
+            do.AllocateWeakref(0),
+            do.Free(0),
+            do.Free(0),
+            FULL,
+        ),
+        *(answer(do.ReadWeakref(0, keep=True), alive=True), do.UnregisterFinalizer(1), do.Free(1)),
+        *(finalized(), FULL, FULL, finalized()),
+    ]
+    kept = judge(finalizing, finalizers=promised, weak_reads="kept")
+    assert why(kept, *steps) == "after 1 full collection"
 
 
 def finalizing_as_lua(contract: Contract, **finalizers: Any) -> Judge:

@@ -106,3 +106,38 @@ def test_a_second_run_is_judged_until_it_keeps_another_object() -> None:
     failure = run_actions(Forgetful(), {}, DIES_IN_ONE_RUN, oracles)
     assert failure is not None
     assert (failure.field, len(failure.actions)) == ("graph", 3)
+
+
+class CrashesAgain(Whimsical):
+    """Its second trace crashes when it reads a weak reference."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._traces = 0
+
+    def start(self, configuration: Mapping[str, int]) -> Contract:
+        self._traces += 1
+        return super().start(configuration)
+
+    def perform(self, action: Action) -> Observation:
+        seen = super().perform(action)
+        crashes = self._traces > 1 and isinstance(action, do.ReadWeakref)
+        return Observation(error="crash: segfault") if crashes else seen
+
+
+def test_a_second_run_that_crashes_at_a_kept_read_is_judged() -> None:
+    steps = do.AllocateNode(0), do.AllocateWeakref(0), do.ReadWeakref(1, keep=True)
+    failure = run_actions(CrashesAgain(), {}, steps, [RERUN_ORACLES["determinism"]])
+    assert failure is not None
+    assert (failure.field, failure.action) == ("error", "read_weakref")
+
+
+def test_a_second_run_in_a_larger_nursery_may_keep_another_object() -> None:
+    """Promised collections come later there, so the object may still be alive, or dead already."""
+    steps = (
+        *(do.AllocateNode(0), do.AllocateWeakref(0), *map(do.AllocateNode, range(1, 9))),
+        *(do.Free(0), do.CollectMinor(), do.ReadWeakref(0, keep=True)),
+        *(do.WriteNumber(9, 5), do.Write(9, 0, None)),
+    )
+    oracles = [RERUN_ORACLES["invariance"]]
+    assert run_actions(make_target("reference"), {"nursery_bytes": 256}, steps, oracles) is None
