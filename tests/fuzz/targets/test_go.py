@@ -324,7 +324,8 @@ def test_with_collections_by_itself_only_chance_is_judged(target: GoDriver) -> N
     counted = Changed(target)
     actions = [each for each in dense(3, 4000) if isinstance(each, Malloc | Free | CollectFull)]
     assert run_actions(counted, {"collector": 1, "period_bytes": 10_000}, actions) is None
-    assert counted.samples >= 500
+    # No seed is set: 530 on average, with a standard deviation of 13 (60 runs on Go 1.19).
+    assert counted.samples >= 400
 
 
 @pytest.mark.slow
