@@ -250,11 +250,8 @@ def rerun(target: Target, run: Run, oracle: RerunOracle) -> None:
         return
     if _goes_ahead(target, contract):
         target.announce(action for action in changed if action is not None)
-    first_heap = run.contract.layout, run.contract.nursery_bytes
-    may_die_sooner = not promises_collections or first_heap != (
-        contract.layout,
-        contract.nursery_bytes,
-    )
+    heap, other_heap = ((each.layout, each.nursery_bytes) for each in (run.contract, contract))
+    may_die_sooner = not promises_collections or heap != other_heap
     shadow = Shadow(run.contract)
     each_action = zip(run.actions, changed, run.answers, strict=True)
     for number, (action, instead, first) in enumerate(each_action, 1):

@@ -68,16 +68,18 @@ def test_a_second_run_may_collect_elsewhere(name: str) -> None:
     assert run_actions(Whimsical(), {}, TWICE, [RERUN_ORACLES[name]]) is None
 
 
-class Forgetful(Whimsical):
-    """And each second trace finds another number in its nodes."""
+class CountsTraces(Whimsical):
+    """And it counts its traces, to be wrong in some."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._traces = 0
+    _traces = 0
 
     def start(self, configuration: Mapping[str, int]) -> Contract:
         self._traces += 1
         return super().start(configuration)
+
+
+class Forgetful(CountsTraces):
+    """Each second trace finds another number in its nodes."""
 
     def perform(self, action: Action) -> Observation:
         seen = super().perform(action)
@@ -108,16 +110,8 @@ def test_a_second_run_is_judged_until_it_keeps_another_object() -> None:
     assert (failure.field, len(failure.actions)) == ("graph", 3)
 
 
-class CrashesAgain(Whimsical):
+class CrashesAgain(CountsTraces):
     """Its second trace crashes when it reads a weak reference."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._traces = 0
-
-    def start(self, configuration: Mapping[str, int]) -> Contract:
-        self._traces += 1
-        return super().start(configuration)
 
     def perform(self, action: Action) -> Observation:
         seen = super().perform(action)
