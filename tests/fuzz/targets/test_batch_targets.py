@@ -4,13 +4,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import Engine
 from fuzz.engines.random import RandomEngine
 from fuzz.engines.stateful import StatefulEngine
 from fuzz.protocol.actions import AllocateString, CollectFull, Free
+from fuzz.protocol.lines import BATCH_END
 from fuzz.run import run_actions
+from fuzz.targets.process.conversation import Conversation
 from fuzz.targets.process.program import ProcessTarget
 
 ADAPTER = Path(__file__).parents[2] / "helpers" / "misbehaving_adapter.py"
@@ -41,6 +44,30 @@ def test_the_first_wrong_action_of_a_batch_is_blamed(misbehaviour: str) -> None:
     failure = run_actions(batch_target(misbehaviour), {}, TRACE)
     assert failure is not None
     assert failure.actions == (STRING, Free(0), STRING, FULL)
+
+
+@pytest.mark.parametrize("before", [0, 1, 30, 63])
+def test_the_action_that_breaks_a_long_batch_is_blamed(before: int) -> None:
+    trace = [STRING, Free(0)] * 32
+    trace.insert(before, FULL)
+    failure = run_actions(batch_target("signal"), {}, trace)
+    assert failure is not None
+    assert failure.actions == tuple(trace[: before + 1])
+
+
+def test_what_breaks_a_batch_is_searched_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+
+    class Counting(Conversation):
+        @override
+        def send(self, line: str) -> None:
+            sent.append(line == BATCH_END)
+            super().send(line)
+
+    monkeypatch.setattr("fuzz.targets.process.program.Conversation", Counting)
+    failure = run_actions(batch_target("signal"), {}, [*[STRING, Free(0)] * 31, FULL, STRING])
+    assert failure is not None
+    assert sum(sent) == 1 + 6  # All 64, and then halves: 32, 48, 56, 60, 62, 63.
 
 
 @pytest.mark.parametrize(
