@@ -20,35 +20,48 @@ THROWN = "java/lang/Throwable"
 STACK = THROWN.encode(), b"getStackTrace", b"()[Ljava/lang/StackTraceElement;"
 LINE = b"java/lang/StackTraceElement", b"getLineNumber", b"()I"
 SHOWN_TOGETHER = 4
+LEAVE = "leave"
+"""A method that leaves the carrier of a virtual thread, and tries to, with a lock."""
 OBJECTS = f"L{OBJECT};" * SHOWN_TOGETHER
-OF_DRIVER = {"shown": f"(L{OBJECT};)V", "told": "(IJ)V", "again": "()I"}
+OF_DRIVER = {"shown": f"(L{OBJECT};)V", "told": "(IJ)I", "stayed": "()V", "again": "()I"}
 """What the driver itself carries out."""
 TYPES = {
     "show": OF_DRIVER["shown"],
     "showSeveral": f"({OBJECTS})V",
-    "tell": OF_DRIVER["told"],
+    "tell": "(IJ)V",
     "call": "()V",
     "escape": OF_DRIVER["shown"],
+    LEAVE: "()V",
 }
 _SEVERAL = "; ".join(f"aload {each}; invokestatic shown" for each in range(SHOWN_TOGETHER))
 CODE = {
     "show": "getstatic muted; ifne end; aload 0; invokestatic shown; end: return",
     "showSeveral": f"getstatic muted; ifne end; {_SEVERAL}; end: return",
-    "tell": "getstatic muted; ifne end; iload 0; lload 1; invokestatic told; end: return",
-    "call": "return",
+    "tell": """
+        getstatic muted; ifne end; iload 0; lload 1; invokestatic told; ifeq end
+        invokestatic yield; invokestatic stayed; end: return
+    """,
+    "call": "getstatic yields; ifeq end; invokestatic yield; end: return",
     "escape": "return",
+    LEAVE: """
+        invokestatic yield; getstatic thrown; monitorenter
+        invokestatic yield; getstatic thrown; monitorexit; return
+    """,
 }
-NUMBERS = {"muted": 1, "rounds": 3, "round": 2, "taken": 1, "rare": 0, "rareToo": 0}
+_LATER = ("rare", "rareToo", "yields")
+NUMBERS = {"muted": 1, "rounds": 3, "round": 2, "taken": 1, **dict.fromkeys(_LATER, 0)}
 """The variables that programs read, with their values while a program warms up."""
 VARIABLES = {**dict.fromkeys(NUMBERS, "I"), "thrown": f"L{THROWN};"}
 MEMBERS = {
     **{name: (METHOD, OWNER, name, kind) for name, kind in TYPES.items()},
     **{name: (METHOD, NATIVES, name, kind) for name, kind in OF_DRIVER.items()},
     **{name: (FIELD, OWNER, name, kind) for name, kind in VARIABLES.items()},
+    "yield": (METHOD, "java/lang/Thread", "yield", "()V"),
 }
 """What the code of programs may refer to."""
 Shown = PYFUNCTYPE(None, REF, REF, REF)
-Told = PYFUNCTYPE(None, REF, REF, INT, LONG)
+Told = PYFUNCTYPE(INT, REF, REF, INT, LONG)
+Stayed = PYFUNCTYPE(None, REF, REF)
 Again = PYFUNCTYPE(INT, REF, REF)
 
 
@@ -64,8 +77,14 @@ class Listener(Protocol):
     def shown(self, reference: int | None) -> None:
         """Get an object, as a local reference, or null."""
 
-    def told(self, number: int, value: int) -> None:
-        """Get a value of an action, or carry out what the program cannot."""
+    def told(self, number: int, value: int) -> bool:
+        """Get a value of an action, or carry out what the program cannot.
+
+        Returns whether the program's virtual thread is to leave its carrier for that.
+        """
+
+    def stayed(self) -> None:
+        """Go on after that: the virtual thread has left its carrier and is back, or it stayed."""
 
     def again(self) -> bool:
         """Whether another round of the program follows this one."""
@@ -84,6 +103,7 @@ class Answers:
         self._functions = (
             Shown(lambda _, __, reference: listener.shown(reference)),
             Told(lambda _, __, number, value: listener.told(number, value)),
+            Stayed(lambda _, __: listener.stayed()),
             Again(lambda _, __: listener.again()),
         )
         table = (Native * len(OF_DRIVER))(
@@ -111,9 +131,13 @@ class Answers:
         for name, number in NUMBERS.items():
             self._set(name, number)
 
-    def speak(self) -> None:
-        """The next round is the last one, which answers."""
+    def speak(self, yields: bool) -> None:
+        """The next round is the last one, which answers.
+
+        `yields`: a call that does nothing else lets a virtual thread leave its carrier.
+        """
         self._set("muted", 0)
+        self._set("yields", yields)
         self._set("rare", 1)
 
     def leave_callback(self) -> None:

@@ -33,7 +33,7 @@ OPCODES = {
         iadd 60; ladd 61; imul 68; lmul 69; lushr 7d; iand 7e; iinc 84 Bb; i2l 85; l2i 88
         lcmp 94; ifeq 99 to; ifne 9a to; iflt 9b to; ifle 9e to; if_icmpne a0 to; if_acmpeq a5 to
         goto a7 to; ireturn ac; lreturn ad; areturn b0; return b1; getstatic b2 member
-        getfield b4 member; putfield b5 member; invokevirtual b6 member
+        putstatic b3 member; getfield b4 member; putfield b5 member; invokevirtual b6 member
         invokespecial b7 member; invokestatic b8 member; new bb class; newarray bc B
         anewarray bd class; arraylength be; athrow bf
         checkcast c0 class; monitorenter c2; monitorexit c3; ifnull c6 to; ifnonnull c7 to
@@ -56,10 +56,12 @@ def assembled_class(  # noqa: PLR0913 - the parts of a class file
     code: Mapping[str, str],
     members: Members,
     static_fields: Mapping[str, str] = MappingProxyType({}),
+    interfaces: Mapping[str, str] = MappingProxyType({}),
 ) -> bytes:
     """The class file: the types of fields and methods, each method's code, and its members.
 
-    All methods but constructors are static. Raises ValueError if a method is too large.
+    `interfaces` maps those that the class implements to the method of each. All methods but these
+    and constructors are static. Raises ValueError if a method is too large.
     """
     pool = Pool()
     packed_fields = [
@@ -73,11 +75,12 @@ def assembled_class(  # noqa: PLR0913 - the parts of a class file
             attribute = _Assembly(code[method], pool, members).packed()
         except struct.error as error:
             raise ValueError(f"the method {method} is too large") from error
-        rights = PUBLIC if method == "<init>" else PUBLIC | STATIC
+        is_static = method not in ("<init>", *interfaces.values())
+        rights = PUBLIC | STATIC if is_static else PUBLIC
         head = struct.pack(">4H", rights, pool.text(method), pool.text(kind), 1)
         size = struct.pack(">HI", pool.text("Code"), len(attribute))
         packed_methods.append(head + size + attribute)
-    return class_bytes(pool, name, OBJECT, packed_fields, packed_methods)
+    return class_bytes(pool, name, OBJECT, packed_fields, packed_methods, interfaces)
 
 
 class _Assembly:

@@ -48,14 +48,20 @@ class Pool:
         return struct.pack(">H", self._next) + b"".join(self._numbers)
 
 
-def class_bytes(
-    pool: Pool, name: str, parent: str, fields: Iterable[bytes], methods: Iterable[bytes]
+def class_bytes(  # noqa: PLR0913 - the parts of a class file
+    pool: Pool,
+    name: str,
+    parent: str,
+    fields: Iterable[bytes],
+    methods: Iterable[bytes],
+    interfaces: Iterable[str] = (),
 ) -> bytes:
     """A public class with these fields and methods."""
     own, super_class = pool.kind(name), pool.kind(parent)
+    implemented = [struct.pack(">H", pool.kind(interface)) for interface in interfaces]
     parts = [
         struct.pack(">H", len(members)) + b"".join(members)
-        for members in ([], [*fields], [*methods], [])  # Neither interfaces nor attributes.
+        for members in (implemented, [*fields], [*methods], [])  # No attributes.
     ]
     head = struct.pack(">IHH", MAGIC, 0, VERSION) + pool.packed()
     return head + struct.pack(">3H", PUBLIC_SUPER, own, super_class) + b"".join(parts)

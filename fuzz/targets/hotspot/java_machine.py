@@ -35,6 +35,7 @@ REF, INT, LONG, TEXT = c_void_p, c_int32, c_int64, ctypes.c_char_p
 JNI = {
     "DefineClass": (5, REF, TEXT, REF, TEXT, INT),
     "FindClass": (6, REF, TEXT),
+    "Throw": (13, INT, REF),
     "ExceptionOccurred": (15, REF),
     "ExceptionDescribe": (16, None),
     "ExceptionClear": (17, None),
@@ -66,6 +67,7 @@ JNI = {
     "CallStaticLongMethodA": (134, LONG, REF, REF, REF),
     "CallStaticVoidMethodA": (143, None, REF, REF, REF),
     "GetStaticFieldID": (144, REF, REF, TEXT, TEXT),
+    "GetStaticObjectField": (145, REF, REF, REF),
     "SetStaticObjectField": (154, None, REF, REF, REF),
     "SetStaticIntField": (159, None, REF, REF, INT),
     "NewStringUTF": (167, REF, TEXT),

@@ -15,7 +15,7 @@ from fuzz.targets.hotspot.machines import (
     collectors_of,
     process_setting,
 )
-from fuzz.targets.hotspot.program_tiers import has_generations
+from fuzz.targets.hotspot.program_tiers import has_generations, has_virtual_threads
 from fuzz.targets.hotspot.structs import Structs
 from fuzz.targets.hotspot.trace_method import CALLS, PARTS, TRIMMINGS
 
@@ -52,6 +52,11 @@ CALLBACK_AS_DOCUMENTED = attrs.evolve(
 )
 """A callback may call Java code, also if its machine code is left then. That ends the machine
 (docs/findings/hotspot)."""
+EACH_TIME, EVERY_SECOND_TIME = 1, 2
+VIRTUAL_THREAD = "virtual_thread"
+"""The setting that says when a program's virtual thread is unmounted, so that its frames are in the
+heap: for each action that the driver carries out, or for those with an odd number. With 0 the
+program runs in a platform thread."""
 LINES = Setting("lines", 0, Range(0, 1), choices=(0, 0, 0, 1))
 """With 1, an event has the line of its allocation, also if that is made up for in a trap: JVMTI
 promises a "stack trace of the allocation" (docs/findings/hotspot/line-of-trap.md)."""
@@ -67,6 +72,12 @@ _SETTINGS = (
 with which C2 orders what it may order at random. `verify`: each collection verifies the heap."""
 
 
+def _virtual_thread(library: str) -> Setting:
+    drawn = [0, 0, 0, EACH_TIME, EACH_TIME, EVERY_SECOND_TIME]
+    choices = drawn if has_virtual_threads(library) else [0]
+    return Setting(VIRTUAL_THREAD, 0, Range(0, max(choices)), tuple(choices))
+
+
 def settings_of(library: str, structs: Structs, is_as_documented: bool) -> tuple[Setting, ...]:
     """The settings that the library allows."""
     collectors = [number for number, name in collectors_of(structs) if name != EPSILON]
@@ -75,6 +86,7 @@ def settings_of(library: str, structs: Structs, is_as_documented: bool) -> tuple
         *_SETTINGS,
         process_setting("generations", 0, *([0, 0, 1, 1] if has_generations(library) else [])),
         *((CALLBACK_AS_DOCUMENTED, LINES) if is_as_documented else (CALLBACK,)),
+        _virtual_thread(library),
     )
 
 

@@ -34,7 +34,7 @@ from fuzz.targets.hotspot.java_machine import (
     there,
 )
 from fuzz.targets.hotspot.machines import SHENANDOAH
-from fuzz.targets.hotspot.program_contract import TIER
+from fuzz.targets.hotspot.program_contract import EACH_TIME, EVERY_SECOND_TIME, TIER, VIRTUAL_THREAD
 from fuzz.targets.hotspot.program_samples import ProgramSamples, allocation_of, lines_of_left_out
 from fuzz.targets.hotspot.program_tiers import (
     PROGRAM,
@@ -44,6 +44,7 @@ from fuzz.targets.hotspot.program_tiers import (
     is_generational_z,
 )
 from fuzz.targets.hotspot.trace_method import LINE_OF_FIRST, RUN, TraceMethod
+from fuzz.targets.hotspot.virtual_thread import LEFT, VirtualThreads
 from fuzz.targets.process.driver import CarryOut
 from fuzz.targets.process.serve import serve_batch
 
@@ -60,6 +61,8 @@ CODE = {
 """The methods of a class of a program, beside the program."""
 CALLS_AT_ONCE, ROUNDS_MAX = 16, 2**14
 """The second is far more than the rounds after which the machine compiles a program."""
+LOCKS_LEAVE_SINCE = 24
+"""Before it, a virtual thread that holds a lock does not leave its carrier (JEP 491)."""
 CALLBACK_CALLS = 2**12
 """More than the calls after which it compiles the callback."""
 
@@ -109,6 +112,10 @@ class ProgramDriver(HotspotDriver):
         machine.send_samples_to(ctypes.cast(self._on_sample, ctypes.c_void_p).value)
         return machine
 
+    @cached_property
+    def _virtual_threads(self) -> VirtualThreads:
+        return VirtualThreads(self.machine)
+
     @property
     def _collects_young(self) -> bool:
         return self._may_collect_young and self.machine.names.can_collect_young
@@ -146,6 +153,7 @@ class ProgramDriver(HotspotDriver):
             return
         self._at, self._told = 0, set[int]()
         self._is_last = self._is_called_back = self._has_left = False
+        self._waiting: tuple[int, int] | None = None
         try:
             self._run()
         except Exception as problem:  # noqa: BLE001 - each exception is an answer
@@ -222,13 +230,26 @@ class ProgramDriver(HotspotDriver):
         """Call a method of the program. Raises JavaError if it throws."""
         jni, env = self.machine.jni, self.machine.env
         method = self._methods[name]
-        jni.CallStaticVoidMethodA(env, self._owner, method, (ctypes.c_int64 * 1)(argument))
+        if name == RUN and self._chosen[VIRTUAL_THREAD]:
+            self._run_in_virtual_thread()
+        else:
+            jni.CallStaticVoidMethodA(env, self._owner, method, (ctypes.c_int64 * 1)(argument))
         thrown = jni.ExceptionOccurred(env)
         if thrown is not None:
             jni.ExceptionDescribe(env)
             jni.ExceptionClear(env)
             self._at = max(self._answers.line_of(thrown) - LINE_OF_FIRST, 0)
             raise JavaError("the program throws an exception")
+
+    def _run_in_virtual_thread(self) -> None:
+        """Run the program, and carry out what it cannot while it is unmounted."""
+        threads = self._virtual_threads
+        threads.start(f"{PROGRAM}{self._programs - 1}", RUN)
+        while threads.go_on():
+            if self._waiting is not None:
+                threads.check_unmounted()
+                self._answer_waiting()
+                threads.check_unmounted()
 
     def _is_warm(self, rounds: int) -> bool:
         """Whether the machine has compiled the program. Raises JavaError if it does not.
@@ -244,7 +265,7 @@ class ProgramDriver(HotspotDriver):
 
     def _begin_last_round(self) -> None:
         self._is_last = True
-        self._answers.speak()
+        self._answers.speak(bool(self._chosen[VIRTUAL_THREAD]))
 
     def _is_in_machine_code(self, frames: int) -> bool:
         """Whether the program, `frames` away, is in that of its tier."""
@@ -268,17 +289,47 @@ class ProgramDriver(HotspotDriver):
         """See Listener."""
         self.roots.append(self.main_thread.hold(reference) if reference else 0)
 
-    def told(self, number: int, value: int) -> None:
+    def told(self, number: int, value: int) -> bool:
         """See Listener."""
         self._at = number
         self._told.add(number)
+        self._check_tier(number)
+        self._waiting = number, value
+        if self._leaves_at(number):
+            return True
+        self._answer_waiting()
+        return False
+
+    def stayed(self) -> None:
+        """See Listener. Before version 24, a thread with a lock stays."""
+        if self._waiting is None:
+            return
+        number, _ = self._waiting
+        pins = self.machine.feature_release < LOCKS_LEAVE_SINCE and self._program.is_locked(number)
+        if not pins:
+            self._fail(number, JavaError(LEFT))
+        self._answer_waiting()
+
+    def _leaves_at(self, number: int) -> bool:
+        """Whether the virtual thread of the program leaves its carrier for an action."""
+        when = self._chosen[VIRTUAL_THREAD]
+        return when == EACH_TIME or (when == EVERY_SECOND_TIME and number % 2 == 1)
+
+    def _check_tier(self, number: int) -> None:
+        """Fail an action if the program, which has called for it, did not run in its tier."""
+        is_c2, is_in_code = self._level == LEVELS[C2], self._is_in_machine_code(2)
+        has_trapped = number >= self._program.traps_at and is_c2
+        self._has_left |= self._is_generational_z and is_c2 and not is_in_code
+        has_left = has_trapped or self._has_left or not self._code
+        if is_in_code is has_left:
+            self._fail(number, JavaError(f"the program did not run at level {self._level}"))
+
+    def _answer_waiting(self) -> None:
+        """Carry out the action that the program has called for, or get its value."""
+        if self._waiting is None:
+            return
+        (number, value), self._waiting = self._waiting, None
         try:
-            is_c2, is_in_code = self._level == LEVELS[C2], self._is_in_machine_code(2)
-            has_trapped = number >= self._program.traps_at and is_c2
-            self._has_left |= self._is_generational_z and is_c2 and not is_in_code
-            has_left = has_trapped or self._has_left or not self._code
-            if is_in_code is has_left:
-                raise JavaError(f"the program did not run at level {self._level}")  # noqa: TRY301
             self.answer(number, value)
         except Exception as problem:  # noqa: BLE001 - the program goes on
             self._fail(number, problem)
@@ -328,19 +379,27 @@ class ProgramDriver(HotspotDriver):
         self._free_shown()
         self.identities = {}
 
-    def _sampled(
-        self, _: int, env: int, __: int, reference: int, kind: int, size_bytes: int
-    ) -> None:
+    def _sampled(self, _: int, env: int, thread: int, __: int, kind: int, size_bytes: int) -> None:
         """The callback of a sample. What it does itself is not judged."""
         if self._is_called_back:
             return
         self._is_called_back = True
         try:
+            if not self._is_of_program(env, thread):
+                raise JavaError("the event of a sample has another thread")  # noqa: TRY301
             is_left_out = self._samples.add(env, kind, size_bytes)
             self._call_back(env, is_left_out)
         except Exception as problem:  # noqa: BLE001 - the program goes on
             self._fail(max(self._at, self._samples.at), problem)
         self._is_called_back = False
+
+    def _is_of_program(self, env: int, thread: int) -> bool:
+        """Whether the program runs in this thread. A virtual thread has no address."""
+        jni = self.machine.jni
+        if self._chosen[VIRTUAL_THREAD]:
+            return bool(jni.IsSameObject(env, thread, self._virtual_threads.running))
+        address: int = jni.GetLongField(env, thread, self.machine.names.eetop)
+        return address == self.main_thread.address
 
     def _call_back(self, env: int, is_left_out: bool) -> None:
         """Do what the setting says. The method traps if the program has just left its code."""

@@ -41,11 +41,18 @@ _CONCURRENT_SHENANDOAH = (
 )
 Z_HAS_GENERATIONS, SHENANDOAH_HAS_GENERATIONS = "ZGenerational", "ShenandoahGenerationalHeap"
 """What libraries name from 21 on, and from 24 on, where ZGC always has generations."""
+VIRTUAL_THREADS = "JVM_VirtualThreadStart"
+"""What libraries name from 21 on."""
 
 
 def has_generations(library: str) -> bool:
     """Whether ZGC or Shenandoah can have generations."""
     return has_text(library, Z_HAS_GENERATIONS)
+
+
+def has_virtual_threads(library: str) -> bool:
+    """Whether the library has them, and not only as a preview."""
+    return has_text(library, VIRTUAL_THREADS)
 
 
 def is_generational_z(library: str, chosen: Mapping[str, int]) -> bool:

@@ -85,6 +85,12 @@ class TraceMethod:
         part = self._settings["trap"]
         return min(PART_STARTS[part - 1], len(self.lines)) if part else len(self.lines) + 1
 
+    def is_locked(self, number: int) -> bool:
+        """Whether the program has its lock at an action."""
+        part = self._settings["locked"]
+        start, end = (*PART_STARTS, None)[part - 1 : part + 1] if part else (0, 0)
+        return number in range(len(self.lines))[start:end]
+
     @property
     def code(self) -> str:
         """The method. Its first round must not see the objects of the round before."""
