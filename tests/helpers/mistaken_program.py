@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fuzz.protocol.actions import Action, CopyArray, Read, Write, WriteNumber
-from fuzz.targets.hotspot import program_driver
+from fuzz.targets.hotspot import answers, program_driver
 from fuzz.targets.hotspot.compilers import C1, C2, INTERPRETER
+from fuzz.targets.hotspot.java_machine import JavaError
 from fuzz.targets.hotspot.program_driver import ProgramDriver
 from fuzz.targets.hotspot.trace_method import TraceMethod
 
@@ -99,6 +100,35 @@ class FewPrograms(ProgramDriver):
         vars(program_driver)["PROGRAMS_MAX"] = 2
 
 
+class StaysMounted(ProgramDriver):
+    """A virtual thread does not leave its carrier."""
+
+    def __init__(self, *more: str) -> None:
+        super().__init__(*more)
+        code = vars(answers)["CODE"]
+        code["tell"] = code["tell"].replace("invokestatic yield;", "")
+
+
+class AnswersWhileMounted(ProgramDriver):
+    """An action is carried out while the virtual thread has its carrier."""
+
+    def _leaves_at(self, number: int) -> bool:
+        if super()._leaves_at(number):
+            try:
+                self._virtual_threads.check_unmounted()
+            except JavaError as problem:
+                self._fail(number, problem)
+        return False
+
+
+class AnotherThread(ProgramDriver):
+    """The event of a sample has another object as its thread: the class of what was sampled."""
+
+    def _sampled(self, *more: int) -> None:
+        tools, env, _, sampled, kind, size_bytes = more
+        super()._sampled(tools, env, kind, sampled, kind, size_bytes)
+
+
 PROGRAMS = {
     "write": WithoutWrite,
     "stale read": StaleRead,
@@ -108,7 +138,13 @@ PROGRAMS = {
     "unlocked": Unlocked,
     "cleared": Cleared,
 }
-DRIVERS: dict[str, type[ProgramDriver]] = {"uncompiled": Uncompiled, "few programs": FewPrograms}
+DRIVERS: dict[str, type[ProgramDriver]] = {
+    "uncompiled": Uncompiled,
+    "few programs": FewPrograms,
+    "stays mounted": StaysMounted,
+    "answers while mounted": AnswersWhileMounted,
+    "another thread": AnotherThread,
+}
 
 if __name__ == "__main__":
     mistake, library = sys.argv[1:]

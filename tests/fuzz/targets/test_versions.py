@@ -85,6 +85,12 @@ def test_sessions_of_both_engines_find_nothing(version: str, suffix: str) -> Non
 
 
 @pytest.mark.night
+def test_programs_in_virtual_threads_with_locks_find_nothing() -> None:
+    """They keep their carrier before version 24. The other tests have newer machines, or older."""
+    assert failures_of("java-21", "-program", RandomEngine, part_of(ACTIONS)) == []
+
+
+@pytest.mark.night
 @pytest.mark.parametrize(("version", "reason"), REFUSED)
 def test_an_unknown_version_is_refused_in_one_line(
     version: str, reason: str, complaint: Complaint

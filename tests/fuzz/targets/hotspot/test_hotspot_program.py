@@ -20,6 +20,7 @@ from fuzz.engines.random import RandomEngine
 from fuzz.failures.reduce import reduce_failure
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import RERUN_ORACLES
+from fuzz.problems import BadInputError
 from fuzz.protocol import actions as do
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import Action
@@ -32,7 +33,18 @@ from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.hotspot.compilers import C1, C2, INTERPRETER
 from fuzz.targets.hotspot.find import LIBRARY
 from fuzz.targets.hotspot.machines import BUFFER_BYTES, COLLECTORS, SHENANDOAH, ZGC
-from fuzz.targets.hotspot.program_contract import ALLOCATE, DEOPTIMIZE, FULL, NOTHING, TRAP, YOUNG
+from fuzz.targets.hotspot.program_contract import (
+    ALLOCATE,
+    DEOPTIMIZE,
+    EACH_TIME,
+    EVERY_SECOND_TIME,
+    FULL,
+    NOTHING,
+    TRAP,
+    VIRTUAL_THREAD,
+    YOUNG,
+)
+from fuzz.targets.hotspot.virtual_thread import LEFT
 
 pytestmark = pytest.mark.slow
 MISTAKEN = ROOT / "tests" / "helpers" / "mistaken_program.py"
@@ -55,8 +67,8 @@ def target_of(version: str) -> FullTarget:
     return full(make_target("hotspot-program", options))
 
 
-def mistaken(mistake: str) -> Target:
-    command = (sys.executable, str(MISTAKEN), mistake, str(java_folder(AHEAD) / LIBRARY))
+def mistaken(mistake: str, version: str = AHEAD) -> Target:
+    command = (sys.executable, str(MISTAKEN), mistake, str(java_folder(version) / LIBRARY))
     return make_target("process", TargetOptions(command))
 
 
@@ -70,14 +82,18 @@ def test_a_session_in_each_tier_has_no_failure(version: str, tier: int) -> None:
     assert first_failure(in_tier, part_of(400), fresh("1")) is None
 
 
+WITH_GENERATIONS = [
+    {"collector": COLLECTORS.index(collector), "generations": 1} for collector in (SHENANDOAH, ZGC)
+]
 IN_MACHINES: list[dict[str, int]] = [
-    {"collector": COLLECTORS.index(SHENANDOAH), "generations": 1},
+    *({**each, VIRTUAL_THREAD: EACH_TIME} for each in WITH_GENERATIONS),
+    *WITH_GENERATIONS,
     *({"collector": number} for number in range(1, len(COLLECTORS) - 1)),
-    {"collector": COLLECTORS.index(ZGC), "generations": 1},
+    *({"collector": number, VIRTUAL_THREAD: EVERY_SECOND_TIME} for number in range(3)),
     *({"buffer_bytes": 0}, {"stress": 1}, {"stress": 3}),
     *({"collector": number, "verify": 1} for number in range(len(COLLECTORS) - 1)),
 ]
-"""What is drawn for a process."""
+"""What is drawn for a process, and in which thread a program runs."""
 
 
 @pytest.mark.parametrize("settings", rest_at_night(IN_MACHINES), ids=str)
@@ -105,16 +121,16 @@ ALLOCATED_TWICE = [do.EnableSampling(0), do.AllocateNode(1), do.AllocateString(1
 WRITTEN = [do.AllocateNode(1), do.Write(0, 0, 0), do.Read(0, 0)]
 
 
+PLANTED = [
+    ("write", WRITTEN, "got null (what was last written to field 0"),
+    ("stale read", WRITTEN, "got null (what was last written to field 0"),
+    ("wrong line", ALLOCATED_TWICE, "has another line"),
+]
+
+
 @NIGHT
 @pytest.mark.parametrize("tier", [INTERPRETER, C1, C2])
-@pytest.mark.parametrize(
-    ("mistake", "trace", "message"),
-    [
-        ("write", WRITTEN, "got null (what was last written to field 0"),
-        ("stale read", WRITTEN, "got null (what was last written to field 0"),
-        ("wrong line", ALLOCATED_TWICE, "has another line"),
-    ],
-)
+@pytest.mark.parametrize(("mistake", "trace", "message"), PLANTED)
 def test_a_planted_mistake_is_found(
     mistake: str, trace: Sequence[Action], message: str, tier: int
 ) -> None:
@@ -279,6 +295,45 @@ def test_a_trap_in_a_callback_ends_the_machine(version: str) -> None:
     assert run_actions(target, {**settings, "trap": 0}, LEFT_OUT) is None
 
 
+# Virtual threads.
+
+COLLECTED = [do.AllocateNode(1), do.CollectFull()]
+UNLOCKED = "the program throws an exception"
+
+
+def test_java_17_has_no_virtual_threads() -> None:
+    with pytest.raises(BadInputError, match=r"virtual_thread is 1; it must be one of 0$"):
+        target_of(AHEAD).start({VIRTUAL_THREAD: EACH_TIME})
+
+
+@pytest.mark.parametrize("mistake", rest_at_night(["stays mounted", "answers while mounted"]))
+def test_a_virtual_thread_that_is_mounted_in_a_collection_is_an_error(mistake: str) -> None:
+    target = mistaken(mistake, ALLOCATED)
+    failure = run_actions(target, {"tier": C2, VIRTUAL_THREAD: EACH_TIME}, COLLECTED)
+    assert failure is not None
+    assert (failure.action, LEFT in failure.message) == ("collect_full", True)
+    assert run_actions(target, {"tier": C2}, COLLECTED) is None
+
+
+@pytest.mark.parametrize(
+    ("mistake", "trace", "message"),
+    rest_at_night(
+        [
+            *PLANTED,
+            ("unlocked", COLLECTED, UNLOCKED),
+            ("another thread", ALLOCATED_TWICE, "has another thread"),
+        ]
+    ),
+)
+def test_a_mistake_in_a_virtual_thread_is_found(
+    mistake: str, trace: Sequence[Action], message: str
+) -> None:
+    settings = {"tier": C2, VIRTUAL_THREAD: EACH_TIME, "locked": 1}
+    failure = run_actions(mistaken(mistake, ALLOCATED), settings, trace)
+    assert failure is not None
+    assert message in failure.message
+
+
 # The findings.
 
 DOCUMENTED = "hotspot-program-as-documented"
@@ -349,9 +404,13 @@ def is_relevant(contract: Contract, trace: Sequence[Action]) -> bool:
 
 
 @NIGHT
-def test_most_removed_writes_are_noticed() -> None:
+@pytest.mark.parametrize(
+    ("version", "thread"), [(AHEAD, 0), (ALLOCATED, EACH_TIME), (ALLOCATED, EVERY_SECOND_TIME)]
+)
+def test_most_removed_writes_are_noticed(version: str, thread: int) -> None:
     """The gate: a harness that does not notice them would show nothing by its silence."""
-    target = Announced(mistaken("write"), lambda right: right, **ONE_PROCESS, tier=C2)
+    settings = {**ONE_PROCESS, "tier": C2, VIRTUAL_THREAD: thread}
+    target = Announced(mistaken("write", version), lambda right: right, **settings)
     engine = RandomEngine(target, fresh("1"))
     relevant = noticed = 0
     for number in range(1, PROGRAMS):

@@ -18,7 +18,7 @@ from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import VERSION, Header, Trace
 from fuzz.targets.hotspot.compilers import C1, C2, INTERPRETER
 from fuzz.targets.hotspot.find import LIBRARY
-from fuzz.targets.hotspot.program_contract import ALLOCATE, DEOPTIMIZE
+from fuzz.targets.hotspot.program_contract import ALLOCATE, DEOPTIMIZE, EACH_TIME, VIRTUAL_THREAD
 
 NAME = "hotspot-program"
 DRIVER = ("-m", "fuzz.targets.hotspot.program_driver", NAME)
@@ -49,12 +49,14 @@ IN_C1 = (
     ("callback", ALLOCATE),
 )
 IN_C2 = (("tier", C2), ("rounds_inside", 1), ("trap", 3), ("callback", DEOPTIMIZE))
-EACH_TIER = pytest.mark.parametrize(
-    "settings", [IN_INTERPRETER, IN_C1, IN_C2], ids=["interpreter", "C1", "C2"]
+IN_VIRTUAL_THREAD = (
+    *(("tier", C1), ("locked", 1), ("catching", 2), ("calls", 3), ("callback", ALLOCATE)),
+    (VIRTUAL_THREAD, EACH_TIME),
 )
+ALL_SAMPLED = {"interpreter": IN_INTERPRETER, "C1": IN_C1, "virtual thread": IN_VIRTUAL_THREAD}
 
 
-@EACH_TIER
+@pytest.mark.parametrize("settings", [*ALL_SAMPLED.values(), IN_C2], ids=[*ALL_SAMPLED, "C2"])
 def test_a_program_does_what_its_actions_say(settings: tuple[tuple[str, int], ...]) -> None:
     _, *found = answers(settings)
     assert [each["error"] for each in found if "error" in each] == []
@@ -65,7 +67,7 @@ def test_a_program_does_what_its_actions_say(settings: tuple[tuple[str, int], ..
     assert after == [[NODE, ARRAY, STRING, ARRAY, [1, 2]]] * 2
 
 
-@pytest.mark.parametrize("settings", [IN_INTERPRETER, IN_C1], ids=["interpreter", "C1"])
+@pytest.mark.parametrize("settings", ALL_SAMPLED.values(), ids=ALL_SAMPLED)
 def test_with_interval_0_each_object_is_sampled(settings: tuple[tuple[str, int], ...]) -> None:
     _, *found = answers(settings)
     assert [each.get("samples", 0) for each in found] == [int(each.allocates) for each in ACTIONS]

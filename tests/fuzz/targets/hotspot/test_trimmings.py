@@ -178,6 +178,14 @@ def test_each_trimming_is_around_its_part(name: str, shown: Mapping[str, Method]
     assert [part_around(shown[f"{name}{part}"], name) for part in PARTS] == [*PARTS]
 
 
+@pytest.mark.parametrize("part", PARTS)
+def test_the_actions_of_one_part_have_the_lock(part: int) -> None:
+    method = TraceMethod(TRACE, {**NOTHING, "locked": part})
+    start, end = (*PART_STARTS, len(TRACE))[part - 1 : part + 1]
+    locked = [number for number in range(len(TRACE) + 1) if method.is_locked(number)]
+    assert locked == [*range(start, end)]
+
+
 @pytest.mark.parametrize("name", AROUND)
 def test_no_other_trimming_is_there(name: str, shown: Mapping[str, Method]) -> None:
     for other in AROUND:
