@@ -387,8 +387,8 @@ def seen(contract: Contract, trace: Sequence[Action], removed: int | None) -> li
             found.append(shadow.roots[action.root].number)
         elif isinstance(action, do.CheckHeap):
             found.append(shadow.graph())
-        if number != removed:
-            shadow.follow(action, 0)
+        # An object's origin is the number of its action, also after the write that is left out.
+        shadow.follow(do.CheckHeap() if number == removed else action, 0)
     return [*found, shadow.graph()]
 
 
