@@ -89,11 +89,10 @@ IN_MACHINES: list[dict[str, int]] = [
     *({**each, VIRTUAL_THREAD: EACH_TIME} for each in WITH_GENERATIONS),
     *WITH_GENERATIONS,
     *({"collector": number} for number in range(1, len(COLLECTORS) - 1)),
-    *({"collector": number, VIRTUAL_THREAD: EVERY_SECOND_TIME} for number in range(3)),
     *({"buffer_bytes": 0}, {"stress": 1}, {"stress": 3}),
     *({"collector": number, "verify": 1} for number in range(len(COLLECTORS) - 1)),
 ]
-"""What is drawn for a process, and in which thread a program runs."""
+"""What is drawn for a process, first with virtual threads."""
 
 
 @pytest.mark.parametrize("settings", rest_at_night(IN_MACHINES), ids=str)
