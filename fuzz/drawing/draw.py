@@ -89,9 +89,7 @@ def draw_action(
         action = _draw_new(situation, menu, choices)
     if action is None:
         action = _draw_by_rule(situation, menu, choices)
-    kind = type(action), situation.state
-    # For a new key, `+=` would call a function of Counter.
-    situation.done[kind] = situation.done.get(kind, 0) + 1
+    situation.done[type(action), situation.state] += 1
     return action
 
 
@@ -139,7 +137,7 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
     if situation.scenario is None:
         if not choices.one_in(STARTED_SHARE):
             return None
-        is_late = situation.done.total() > ACTIONS_MAX
+        is_late = sum(situation.done.values()) > ACTIONS_MAX
         scenarios = scenarios_for(situation.contract, is_late)
         if not scenarios:
             return None

@@ -45,7 +45,7 @@ class Moment:
     @property
     def allocated(self) -> ShadowObject:
         """The object, or the group, just allocated."""
-        return self.shadow.placed_by(self.action)
+        return self.shadow.placed
 
     @property
     def samples(self) -> int:

@@ -103,7 +103,7 @@ def _can_enable(situation: Situation) -> bool:
 def _can_resume(situation: Situation) -> bool:
     """After a pause. Where no scenario resumes without one, a rule does so once a trace."""
     kind = actions.ResumeSampling, situation.state
-    is_first = not situation.contract.nursery_bytes and not situation.done[kind]
+    is_first = not situation.contract.nursery_bytes and kind not in situation.done
     is_paused = situation.bench.shadow.paused_bytes is not None
     return (is_paused or is_first) and _can_enable(situation)
 

@@ -52,10 +52,10 @@ class ScenarioMutator:
         return self.newest()
 
     def slot(self, obj: ShadowObject) -> int:
-        for slot, root in enumerate(self.situation.roots):
-            if root is obj:
-                return slot
-        raise ObjectGoneError
+        try:
+            return self.situation.roots.index(obj)
+        except ValueError:
+            raise ObjectGoneError from None
 
     def field(self, obj: ShadowObject) -> int:
         """Any field or item of the object; the last one more often."""

@@ -7,7 +7,7 @@ rule does not know which engine asks, and Hypothesis can make each choice simple
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
@@ -69,7 +69,9 @@ class Situation:
     """The next action of the scenario, if the scenario itself has checked that it is legal."""
     thread: int = 0
     """The thread of the next action."""
-    done: Counter[tuple[type[Action], int | None]] = attrs.Factory(Counter)
+    done: defaultdict[tuple[type[Action], int | None], int] = attrs.Factory(
+        lambda: defaultdict(int)
+    )
     """How often the trace has done each kind of action in each state of the collector."""
     roots: list[ShadowObject] = attrs.field(init=False, repr=False)
     threads: int = attrs.field(init=False)

@@ -107,31 +107,42 @@ def _why_block(
     return None
 
 
-def _why_value(
-    name: str,
-    bound: actions.PrebuiltIndex | actions.PeriodBytes | actions.LengthOf | Range,
-    action: Action,
-    contract: Contract,
-    shadow: Shadow,
+def _why_prebuilt(
+    name: str, bound: actions.PrebuiltIndex, action: Action, contract: Contract, shadow: Shadow
 ) -> Why:
-    value = getattr(action, name)
-    if isinstance(bound, actions.PeriodBytes):
-        return contract.sampling.why_illegal(value)
-    if isinstance(bound, actions.PrebuiltIndex):
-        count = len(shadow.prebuilt)
-        if 0 <= value < count:
-            return None
-        return f"{name} is {value}; there are {count} prebuilt objects, from 0 up"
-    if isinstance(bound, actions.LengthOf):
-        longest = callback_length_max if bound.in_nursery else partial(length_max, bound.kind)
-        bound = Range(0, longest(contract))
-    return None if value is None or value in bound else f"{name} is {value}; it must be {bound}"
+    index, count = getattr(action, name), len(shadow.prebuilt)
+    if 0 <= index < count:
+        return None
+    return f"{name} is {index}; there are {count} prebuilt objects, from 0 up"
+
+
+def _why_period(
+    name: str, bound: actions.PeriodBytes, action: Action, contract: Contract, shadow: Shadow
+) -> Why:
+    return contract.sampling.why_illegal(getattr(action, name))
+
+
+def _why_length(
+    name: str, bound: actions.LengthOf, action: Action, contract: Contract, shadow: Shadow
+) -> Why:
+    is_short = bound.in_nursery
+    longest = callback_length_max(contract) if is_short else length_max(bound.kind, contract)
+    return _why_number(name, Range(0, longest), action, contract, shadow)
+
+
+def _why_number(name: str, bound: Range, action: Action, contract: Contract, shadow: Shadow) -> Why:
+    number = getattr(action, name)
+    return None if number is None or number in bound else f"{name} is {number}; it must be {bound}"
 
 
 _WHY: dict[type[actions.Bound], Callable[..., Why]] = {
     SlotOf: _why_slot,
     actions.ItemOf: _why_item,
     actions.BlockBytes: _why_block,
+    actions.PrebuiltIndex: _why_prebuilt,
+    actions.PeriodBytes: _why_period,
+    actions.LengthOf: _why_length,
+    Range: _why_number,
 }
 
 
@@ -298,7 +309,7 @@ class _Checks(dict[type[Action], tuple[Check, ...]]):
         slots, bounds = SLOT_FIELDS[kind], BOUNDS[kind]
         fields = [*slots, *(name for name in bounds if name not in slots)]
         checks: list[Check] = [
-            partial(_WHY.get(type(bounds[name]), _why_value), name, bounds[name]) for name in fields
+            partial(_WHY[type(bounds[name])], name, bounds[name]) for name in fields
         ]
         if kind.sampling in ("starts", "resumes"):
             checks.append(lambda _, contract, shadow: why_not_enabled(contract, shadow))

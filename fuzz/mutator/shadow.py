@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from itertools import compress
+from typing import Any
 
 from fuzz.mutator.finalizer_table import FinalizerTable
 from fuzz.mutator.objects import DEAD, OLD, YOUNG, ShadowObject
@@ -22,13 +23,23 @@ GROUP = "group"
 """The kind of a group that is looked at as one object."""
 
 
+class _Effects(dict[type[Action], tuple[Callable[..., None], bool]]):
+    """`Shadow.effect_of` each kind of action, computed when the first one comes."""
+
+    def __missing__(self, kind: type[Action]) -> tuple[Callable[..., None], bool]:
+        self[kind] = Shadow.effect_of(kind)
+        return self[kind]
+
+
+_EFFECTS = _Effects()
+
+
 class Shadow:
     """The mutator's view of one heap."""
 
-    _effects: ClassVar[dict[type[Action], tuple[Callable[..., None], bool]]] = {}
-    """What actions do to a shadow, and whether a walk can find it.
-
-    It is added when the first action of a kind comes."""
+    placed: ShadowObject
+    """What was allocated or resized last. A group is one object here, as it is for what counts
+    bytes. It has no value before the first allocation."""
 
     def __init__(self, contract: Contract) -> None:
         self._layout = contract.layout
@@ -72,8 +83,6 @@ class Shadow:
         self._alive: bool | None = None
         # The bytes of survivors since the last full collection.
         self._survivor_bytes: float = 0
-        # What was allocated last. A group is one object here, as it is for what counts bytes.
-        self.allocated: ShadowObject | None = None
         # The object in the slot that was freed last.
         self.freed: ShadowObject | None = None
 
@@ -102,17 +111,14 @@ class Shadow:
         that is followed member by member. `alive` is the answer to `read_weakref`, if there is one.
         """
         self.place, self._alive = place, alive
-        self._followed += place <= 1
+        if place <= 1:
+            self._followed += 1
         if minors:
             if isinstance(action, actions.RunAtOnce):
                 # The threads keep objects that the shadow does not have.
                 self._survivor_bytes = math.inf
             self._collect_minor()
-        kind = type(action)
-        if kind not in self._effects:
-            effect = self._effect_of(kind)
-            self._effects[kind] = effect, effect not in self._UNSEEN
-        effect, is_seen = self._effects[kind]
+        effect, is_seen = _EFFECTS[type(action)]
         effect(self, action)
         if is_seen:
             self._graph = None
@@ -124,16 +130,19 @@ class Shadow:
             self.occupancy.follow(action, minors, self.roots[-1] if self.roots else None)
 
     @classmethod
-    def _effect_of(cls, kind: type[Action]) -> Callable[..., None]:
-        """The method `_on_ACTION`, or else what the class of the action declares."""
+    def effect_of(cls, kind: type[Action]) -> tuple[Callable[..., None], bool]:
+        """What an action does to a shadow, and whether a walk can find it.
+
+        The method `_on_ACTION`, or else what the class of the action declares.
+        """
         own: Callable[..., None] | None = getattr(cls, f"_on_{name_of(kind)}", None)
         if own is not None:
-            return own
+            return own, True
         if kind.allocates:
-            return cls._allocate_block if kind.kind == "block" else cls._allocate
+            return cls._allocate_block if kind.kind == "block" else cls._allocate, True
         if kind.sampling:
-            return cls._switch_sampling
-        return cls._collect_full if kind.collects == "full" else cls._do_nothing
+            return cls._switch_sampling, False
+        return cls._collect_full if kind.collects == "full" else cls._do_nothing, False
 
     # What actions do.
 
@@ -162,12 +171,12 @@ class Shadow:
             self.young.append(obj)
             size_bytes += obj.size_bytes
         members = len(action.members)
-        self.allocated = ShadowObject(GROUP, 0, members, [], size_bytes, False, self._followed)
+        self.placed = ShadowObject(GROUP, 0, members, [], size_bytes, False, self._followed)
 
     def _allocate(self, action: Any) -> None:  # noqa: ANN401 - any allocation
         kind, obj = action.kind, self.object_of(action)
         self._append(obj, f"#{self._followed}.{self.place}" if self.place else self._followed)
-        self.allocated = obj
+        self.placed = obj
         if action.old:
             obj.age = OLD
             obj.survived = True
@@ -192,7 +201,7 @@ class Shadow:
         block.size_bytes = self._layout.capacity_bytes(size_bytes)
         self._number(block)
         self.roots.append(block)
-        self.allocated = block
+        self.placed = block
 
     def _number(self, obj: ShadowObject) -> None:
         self._filled += 1
@@ -217,7 +226,8 @@ class Shadow:
         self.ended_threads.add(action.thread)
 
     def _on_realloc(self, action: actions.Realloc) -> None:
-        self.roots[action.root].number = action.size_bytes
+        self.placed = self.roots[action.root]
+        self.placed.number = action.size_bytes
 
     def _on_pin(self, action: actions.Pin) -> None:
         obj = self.roots[action.root]
@@ -335,9 +345,6 @@ class Shadow:
         kept = self.finalizers.kept_once
         return self._closure([*living, *kept]) if kept else living
 
-    # These do not change what a walk through the heap finds.
-    _UNSEEN = frozenset({_do_nothing, _switch_sampling, _collect_full})
-
     # What collections do.
 
     def _collect_minor(self) -> None:
@@ -419,13 +426,6 @@ class Shadow:
 
     # Questions.
 
-    def placed_by(self, action: Action) -> ShadowObject:
-        """What the last action allocated or resized: an object, or a group as if it were one."""
-        if isinstance(action, actions.Realloc):
-            return self.roots[action.root]
-        assert self.allocated is not None
-        return self.allocated
-
     def members(self, action: Action) -> list[ShadowObject]:
         """The objects that the last action allocated."""
         return self.roots[-actions.objects_of(action) :]
@@ -482,12 +482,13 @@ class Shadow:
         for obj in queue:  # The queue grows.
             row = [obj.type_index, obj.number]
             graph.append(row)
-            if obj.refers:
-                numbers = numbers or {ref: number for number, ref in enumerate(queue)}
-                for field, ref in enumerate(obj.refs):
-                    if ref is not None:
-                        number = numbers.setdefault(ref, len(queue))
-                        if number == len(queue):
-                            queue.append(ref)
-                        row += (field, number)
+            refs = obj.refs
+            if obj.refers and any(refs):
+                numbers = numbers or dict(zip(queue, range(len(queue)), strict=True))
+                for field, ref in compress(enumerate(refs), refs):  # Most of them are null.
+                    assert ref is not None
+                    number = numbers.setdefault(ref, len(queue))
+                    if number == len(queue):
+                        queue.append(ref)
+                    row += field, number
         return graph

@@ -125,8 +125,8 @@ class Bench:
         """Follow the action as it was carried out, which is returned. `place` is in its group."""
         if observation.exhausted:
             action = as_exhausted(action, self._exhaustion)
-        answered = observation.finalized, place, observation.alive
-        self.shadow.follow(action, observation.minors, *answered)
+        minors, finalized = observation.minors, observation.finalized
+        self.shadow.follow(action, minors, finalized, place, observation.alive)
         return action
 
     def predict(self, action: Action, minors: int) -> int:

@@ -107,10 +107,10 @@ class EstimateOracle(Oracle):
                 self._of_all = 0, 0
         counted_bytes = sampling.counted_bytes
         if sampling.beside is not None:
-            self._beside[sampling.beside].append(self._shadow.placed_by(action))
+            self._beside[sampling.beside].append(self._shadow.placed)
         if counted_bytes is None:
             return
-        block = self._shadow.placed_by(action)
+        block = self._shadow.placed
         self._stands_for.pop(block, None)
         for hit in sampling.hits:
             sampled = CountedBlock(
@@ -159,7 +159,7 @@ class EstimateOracle(Oracle):
         counted_bytes = sampling.counted_bytes
         if counted_bytes is None and not action.allocates:
             return
-        obj = self._shadow.placed_by(action)
+        obj = self._shadow.placed
         if counted_bytes is None and obj.kind == "block":
             return
         size_bytes = obj.size_bytes if counted_bytes is None else counted_bytes

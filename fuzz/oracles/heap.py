@@ -62,7 +62,9 @@ class HeapOracle(Oracle):
             raise self.mismatch("exhausted", False, True, "the contract does not allow it here")
         if observation.minors or (action.collects != "never" and self._observes_minors):
             self._check_minors(action, observation.minors)
-        if self._observes_order:
+        if self._observes_order and (
+            observation.order or observation.samples or observation.minors or observation.reports
+        ):
             self._check_order(observation)
         check_answer = self._ANSWERS.get(type(action))
         if check_answer is not None and action.answer in self._observes:
@@ -93,8 +95,6 @@ class HeapOracle(Oracle):
 
     def _check_order(self, observation: Observation) -> None:
         order, reports = observation.order, len(observation.reports)
-        if not (order or reports or observation.samples or observation.minors):
-            return
         counted = observation.samples + observation.minors + reports
         if len(order) != counted:
             raise self.mismatch("order", f"{counted} events", order, "those that are counted")

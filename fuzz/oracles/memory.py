@@ -67,7 +67,7 @@ class MemoryOracle(Oracle):
         return not OF_OLD_SPACE.isdisjoint(contract.promises)
 
     def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
-        new = self._shadow.placed_by(action) if action.allocates else None
+        new = self._shadow.placed if action.allocates else None
         outside = new if new and new.outside else None
         if observation.minors:
             self._grow_old()

@@ -68,5 +68,5 @@ class MinorsOracle(Oracle):
         callback_bytes = self._shadow.callback_bytes
         if not (callback_bytes and action.allocates):
             return False
-        obj = self._shadow.placed_by(action)
+        obj = self._shadow.placed
         return not obj.outside and callback_bytes + obj.size_bytes > self._nursery_bytes

@@ -49,7 +49,7 @@ class PlacementOracle(Oracle):
             self._pinned = [obj for obj in self._shadow.pinned if obj.is_in_nursery]
             self._pinned_bytes = sum(obj.size_bytes for obj in self._pinned)
             self._at = {obj: self._at[obj] for obj in self._pinned if obj in self._at}
-        if not action.allocates or self._shadow.placed_by(action).outside:
+        if not action.allocates or self._shadow.placed.outside:
             return
         used_bytes = sampling.nursery_used_bytes + self._pinned_bytes
         if used_bytes > self._end:

@@ -57,7 +57,7 @@ class PointersOracle(Oracle):
         if free > limit:
             raise self.mismatch("free", f"at most {limit}", free, "within the limit")
         if action.allocates and observation.size is not None:
-            self._check_place(self._shadow.placed_by(action), observation.at, free)
+            self._check_place(self._shadow.placed, observation.at, free)
 
     def _check_nursery(self, free: int, top: int, used: int) -> None:
         if top != self._end:

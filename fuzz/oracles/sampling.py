@@ -87,14 +87,13 @@ class SamplingOracle(Oracle):
         self.state = self._state()
 
     def check(self, action: Action, observation: Observation, sampling: SamplingState) -> None:
-        allocates = action.allocates
         has_samples = observation.samples or observation.offsets or observation.weights
-        if not (_is_counted(action) or has_samples or observation.minors):
+        if not (observation.minors or has_samples or _is_counted(action)):
             return
         before = self.state
         self._check_reported(action, observation)
         expected = self.follow(action, observation)
-        if allocates or isinstance(action, Realloc):
+        if action.allocates or isinstance(action, Realloc):
             self._check_cost(action, observation)
         if self._observes_samples and observation.samples != expected:
             why = self._why(action, observation, before)
@@ -140,7 +139,7 @@ class SamplingOracle(Oracle):
 
     def predict(self, action: Action, minors: int) -> int:
         """Count an action that no target performed; returns its expected samples."""
-        if not (_is_counted(action) or minors):
+        if not (minors or _is_counted(action)):
             return 0
         self._is_predicted = True
         samples = self.follow(action, _predicted(minors))
@@ -197,7 +196,7 @@ class SamplingOracle(Oracle):
 
     def _check_cost(self, action: Action, observation: Observation) -> None:
         """The new object costs what the layout states."""
-        obj = self._shadow.placed_by(action)
+        obj = self._shadow.placed
         if observation.size != obj.size_bytes and "size" in self._observes:
             place = " outside the nursery" if obj.outside else ""
             why = f"by the layout, a {obj.kind} of {obj.number}{place}"
@@ -230,12 +229,10 @@ class SamplingOracle(Oracle):
             counted,
             counted_bytes,
             self._hits,
-            outside=action.allocates and self._shadow.placed_by(action).outside,
+            outside=action.allocates and self._shadow.placed.outside,
             free_bytes=before.free_bytes[action.thread] if self._has_local_buffers else None,
             # A distance may begin at each part.
-            has_more=bool(
-                callback_bytes or (action.allocates and self._shadow.placed_by(action).parts)
-            ),
+            has_more=bool(callback_bytes or (action.allocates and self._shadow.placed.parts)),
         )
         return describe_sum(self._rule, self._clocks[action.thread].explained(its))
 
@@ -246,7 +243,7 @@ class SamplingOracle(Oracle):
             return f"the block gives {counted_bytes} back", counted_bytes
         if not action.allocates and not isinstance(action, Realloc):
             return "this action allocates nothing", 0
-        obj = self._shadow.placed_by(action)
+        obj = self._shadow.placed
         if obj.parts:
             sizes = " and ".join(str(size_bytes) for size_bytes, _ in obj.parts)
             return f"the parts of the {obj.kind} take {sizes}", obj.size_bytes
@@ -265,7 +262,7 @@ class SamplingOracle(Oracle):
 
     def _allocated(self, action: Action, observation: Observation) -> int:
         """Count the new object, or the group."""
-        obj = self._shadow.placed_by(action)
+        obj = self._shadow.placed
         if obj.kind == "block":
             return self._count_block(action, obj, obj.number, observation)
         callback_bytes = self._shadow.callback_bytes if observation.minors else 0

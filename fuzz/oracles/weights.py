@@ -50,7 +50,7 @@ class WeightsOracle(Oracle):
             self._own_total_bytes += self._own_bytes
         if not action.allocates:
             return
-        obj = self._shadow.placed_by(action)
+        obj = self._shadow.placed
         if sampling.period_bytes is not None:
             self._left_bytes[action.thread] += obj.size_bytes
             self._bytes[obj.kind] += obj.size_bytes

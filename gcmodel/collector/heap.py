@@ -385,7 +385,7 @@ class Heap:
             row: list[int] = [obj.kind, obj.number]
             graph.append(row)
             refs = obj.refs
-            if refs.count(None) < len(refs):  # Most references of most objects are null.
+            if any(refs):  # Most references of most objects are null.
                 for field, ref in compress(enumerate(refs), refs):
                     assert ref is not None
                     if ref not in numbers:

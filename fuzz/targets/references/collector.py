@@ -249,4 +249,5 @@ class ReferenceTarget(FullTarget):
         observation.top = nursery.nursery_top - start
         if isinstance(sampling, Sampling) and sampling.period_bytes:
             observation.sample_point = sampling.sample_point - start
-        observation.state = heap.major.state
+        # Not the enumeration's member, which takes twice as long to keep for a second run.
+        observation.state = int(heap.major.state)

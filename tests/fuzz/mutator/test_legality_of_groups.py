@@ -65,7 +65,7 @@ def test_each_member_is_a_root_and_the_group_counts_as_one(grouping: Contract) -
         ("array #1.2", 1),
     ]
     assert shadow.members(group) == shadow.roots
-    assert shadow.placed_by(group).size_bytes == 56
+    assert shadow.placed.size_bytes == 56
 
 
 def test_members_are_young_until_a_collection(grouping: Contract) -> None:

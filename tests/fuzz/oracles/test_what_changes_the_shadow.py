@@ -18,7 +18,6 @@ ASKED = {
     "members",
     "names",
     "object_of",
-    "placed_by",
     "reachable",
     "reachable_with",
     "with_kept_once",
