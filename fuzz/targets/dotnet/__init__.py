@@ -1,8 +1,8 @@
 """The target `dotnet`: the stock runtime of .NET 10. gcfuzz predicts each of its samples.
 
 The mutator is a program in C# that uses only the runtime's own library. The driver sends it
-questions through pipes, and gets the samples through the diagnostics socket. Start reading with
-`driver`.
+questions through pipes, and gets the samples in the file of each sampling session. Start reading
+with `driver`.
 """
 
 from fuzz.targets.registration import PathOption, Program, PythonDriver, lazily

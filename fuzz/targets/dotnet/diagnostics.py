@@ -1,9 +1,9 @@
-"""The diagnostics socket of a runtime: samples, and which methods it has compiled.
+"""The events of a runtime: samples, and which methods it has compiled.
 
-A message starts a session; its answer is followed by a stream of events, which ends some time after
-another message has stopped the session. Invariant: a stream that has ended contains all events.
-A session's stream is read at the session's end. If it is full before, the events wait in the
-runtime's buffer.
+The samples are in the file of a session that the mutator has ended (sessions.cs). The methods come
+through the diagnostics socket: a message starts a session, and its answer is followed by a stream
+of events, which ends some time after another message has stopped the session. Invariant: a file or
+a stream that has ended contains all events.
 (dotnet/diagnostics, ipc-protocol.md; PerfView, EventPipeFormat.md: `Nettrace`, version 4.)
 """
 
@@ -54,28 +54,33 @@ class Compiled:
     tier: int
 
 
-class SamplingSession:
-    """Sampling is on during a session. Raises OSError, and EOFError if the runtime ends."""
+class RundownSession:
+    """A session that ends with a list of all methods. Raises OSError, and EOFError if it ends.
 
-    def __init__(self, path: Path, has_rundown: bool = False) -> None:
-        """A rundown is a list of all methods at the end."""
+    Sampling is on meanwhile, and samples are dropped.
+    """
+
+    def __init__(self, path: Path) -> None:
         self._path = path
         providers = struct.pack("<IQI", 1, SAMPLING_KEYWORD, INFORMATIONAL) + _text(PROVIDER)
-        # No stacks, no filter.
-        wanted = struct.pack("<IIBB", BUFFER_MIB, NETTRACE, has_rundown, 0) + providers + _text("")
+        # A rundown, no stacks, no filter.
+        wanted = struct.pack("<IIBB", BUFFER_MIB, NETTRACE, True, 0) + providers + _text("")
         self._stream, self._number = _ask(path, COLLECT, wanted)
 
-    def end(self) -> tuple[list[Sampled], list[Compiled]]:
-        """All samples and methods. Before it answers, the runtime waits for its stream's reader."""
+    def end(self) -> list[Compiled]:
+        """All methods. Before it answers, the runtime waits for its stream's reader."""
         stop = _send(self._path, STOP, self._number)
         parts = list(iter(lambda: self._stream.recv(2**16), b""))
         self._stream.close()
         _answer_of(stop)
         stop.close()
-        events = [*_events_in(b"".join(parts))]
-        samples = (event for event in events if isinstance(event, Sampled))
-        compiled = [event for event in events if isinstance(event, Compiled)]
-        return sorted(samples, key=lambda sample: sample.time), compiled
+        return [event for event in _events_in(b"".join(parts)) if isinstance(event, Compiled)]
+
+
+def samples_in(data: bytes) -> list[Sampled]:
+    """All samples of a session that has ended, by time."""
+    samples = (event for event in _events_in(data) if isinstance(event, Sampled))
+    return sorted(samples, key=lambda sample: sample.time)
 
 
 def _text(text: str) -> bytes:

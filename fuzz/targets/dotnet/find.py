@@ -18,7 +18,9 @@ from fuzz.targets.process.user_programs import compiled, kept_program, runtime_p
 
 WHEEL = "msmcp_azure"
 COMPILER = "mcs"
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("mutator.cs", "finalizers.cs"))
+SOURCES = tuple(
+    Path(__file__).with_name(name) for name in ("mutator.cs", "finalizers.cs", "sessions.cs")
+)
 HOW_TO_INSTALL = "pip install msmcp-azure==3.0.0, and apt install mono-mcs"
 FRAMEWORK = "Microsoft.NETCore.App"
 LIBRARIES = f"shared/{FRAMEWORK}/10.*/{bundle.CORE_LIBRARY}"

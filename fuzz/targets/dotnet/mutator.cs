@@ -2,7 +2,8 @@
 //
 // It uses only System.Private.CoreLib, reads and writes with libc, and allocates only the requested
 // objects. A question is eight numbers, and so is an answer, which more numbers may follow. The
-// questions of the target `dotnet-finalizers` are in finalizers.cs.
+// questions of the target `dotnet-finalizers` are in finalizers.cs, and the sampling sessions in
+// sessions.cs.
 using System;
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
@@ -72,6 +73,7 @@ unsafe partial class Mutator
         period = (byte*)malloc(Period);
         for (uint place = 0; place < Period; place++)
             period[place] = (byte)((uint)(place * 2654435761) >> 24);
+        PrepareSessions();
         Asked allocate = new Mutator(0).Allocate;
         entry = ((long*)AddressOf(allocate))[EntryAt];
         // Each thread's two pipes, each in half a number.
@@ -179,6 +181,8 @@ unsafe partial class Mutator
             case 16: Clear(roots, ref rootCount); break;
             case 17: return answer[0] = Contents(asked[1]);
             case 29: answer[0] = Code(); break;
+            case 30: answer[0] = EnableSampling(); break;
+            case 31: disable((ulong)asked[1]); break;
             default: return DoWithFinalizers(asked, answer);
         }
         return 0;

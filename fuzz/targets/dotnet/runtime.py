@@ -23,7 +23,13 @@ from typing import NamedTuple, NoReturn
 
 from fuzz.problems import BadInputError
 from fuzz.targets.dotnet.contract import CALL, NEW, JitTier
-from fuzz.targets.dotnet.diagnostics import Compiled, Sampled, SamplingSession, version_of
+from fuzz.targets.dotnet.diagnostics import (
+    Compiled,
+    RundownSession,
+    Sampled,
+    samples_in,
+    version_of,
+)
 
 MESSAGE = struct.Struct("<8q")
 WORD_BYTES = 8
@@ -55,12 +61,13 @@ ENDED = (EOFError, ConnectionError)
 
 
 class Ask(IntEnum):
-    """The questions to a thread. (See mutator.cs and finalizers.cs.)"""
+    """The questions to a thread. (See mutator.cs, finalizers.cs and sessions.cs.)"""
 
     NODE, STRING, ARRAY, FREE, WRITE, READ, SET_NUMBER, COPY, HASH, COLLECT = range(10)
     WALK, NUMBER, PEEK, POKE, THREAD, BOUNDS, CLEAR, CONTENTS = range(10, 18)
     BEGIN, FINALIZABLE, WEAKREF, EPHEMERON, READ_WEAKREF, READ_EPHEMERON = range(18, 24)
     COLLECT_YOUNG, REGISTER, UNREGISTER, RUN_FINALIZERS, RESURRECT, CODE = range(24, 30)
+    ENABLE, DISABLE = range(30, 32)
 
 
 FOLLOWED = frozenset({Ask.WALK, Ask.CONTENTS, Ask.READ_EPHEMERON, Ask.RUN_FINALIZERS})
@@ -129,7 +136,13 @@ class MutatorThread:
 class MutatorProcess:
     """A process of the mutator's program, with threads."""
 
-    def __init__(self, program: str, settings: Mapping[str, str], thread_count: int) -> None:
+    def __init__(
+        self,
+        program: str,
+        settings: Mapping[str, str],
+        thread_count: int,
+        output: int = subprocess.DEVNULL,
+    ) -> None:
         pipes = [(os.pipe(), os.pipe()) for _ in range(thread_count)]
         ends_there = [(asked[0], answers[1]) for asked, answers in pipes]
         named = {f"DOTNET_{name}": value for name, value in {**_SETTINGS, **settings}.items()}
@@ -137,7 +150,7 @@ class MutatorProcess:
         self._process = subprocess.Popen(  # noqa: S603 - the program that was made
             [program],
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=output,
             env={**others, **named, "TMPDIR": str(_socket_folder())},
             pass_fds=[end for ends in ends_there for end in ends],
         )
@@ -167,14 +180,16 @@ class Runtime(MutatorProcess):
     def __init__(
         self, program: str, settings: Mapping[str, str], tier: JitTier, thread_count: int
     ) -> None:
-        super().__init__(program, {**settings, **tier.flags}, thread_count)
+        self._samples = os.memfd_create("samples")
+        """The file of each sampling session."""
+        super().__init__(program, {**settings, **tier.flags}, thread_count, self._samples)
         try:
             for thread in self.threads:
                 answer = thread.ask(Ask.THREAD)
                 thread.storage_end, thread.number = answer.value, answer.size_bytes
             [self._socket] = _socket_folder().glob(f"dotnet-diagnostic-{self._process.pid}-*")
             self.version = version_of(self._socket)
-            self._session: SamplingSession | None = None
+            self._session = 0
             self._find_places()
             self.proved_code = self._reach(tier)
             """The machine code that allocates in this tier."""
@@ -185,15 +200,25 @@ class Runtime(MutatorProcess):
 
     @property
     def is_sampling(self) -> bool:
-        return self._session is not None
+        return self._session != 0
 
     def enable(self) -> None:
-        if self._session is None:
-            self._session = SamplingSession(self._socket)
+        if not self.is_sampling:
+            self._session = self.threads[0].ask(Ask.ENABLE).value
+            if not self.is_sampling:
+                raise RuntimeError("the runtime refuses a session")
 
     def disable(self) -> list[Sampled]:
-        session, self._session = self._session, None
-        return session.end()[0] if session else []
+        """End the session, which writes all its samples first."""
+        if not self.is_sampling:
+            return []
+        self.threads[0].ask(Ask.DISABLE, self._session)
+        self._session = 0
+        return samples_in(os.pread(self._samples, os.fstat(self._samples).st_size, 0))
+
+    def close(self) -> None:
+        super().close()
+        os.close(self._samples)
 
     # The tier.
 
@@ -205,12 +230,12 @@ class Runtime(MutatorProcess):
         """Call the method that allocates until it runs in the tier; returns its machine code."""
         thread = self.threads[0]
         for _ in range(SESSIONS_MAX):
-            session = SamplingSession(self._socket, has_rundown=True)
+            session = RundownSession(self._socket)
             for _ in range(CALLS):
                 thread.ask(Ask.NODE, 0)
             thread.ask(Ask.CLEAR)
             code = self.code()
-            if is_in(tier, session.end()[1], code):
+            if is_in(tier, session.end(), code):
                 return code
         self.close()
         raise BadInputError(

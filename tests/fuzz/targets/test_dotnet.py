@@ -288,8 +288,19 @@ def test_the_program_ends_with_the_signal_of_the_runtime(target: Program) -> Non
         assert driver.wait(PATIENCE_SECONDS) == -signal.SIGKILL
 
 
+def test_a_sampling_session_starts_no_thread_whose_end_it_would_wait_for(program: str) -> None:
+    earlier = {*psutil.Process().children()}
+    runtime = Runtime(program, COLLECTORS["workstation"], TIERS[0], 1)
+    [process] = {*psutil.Process().children()} - earlier
+    before = process.num_threads()
+    runtime.enable()
+    during = process.num_threads()
+    runtime.close()
+    assert during == before
+
+
 @pytest.mark.slow
-def test_a_sampling_session_may_have_more_samples_than_its_socket_holds(program: str) -> None:
+def test_a_sampling_session_may_have_thousands_of_samples(program: str) -> None:
     """All lines come at once, so the samples are asked for once."""
     pair = '{"do": "allocate_string", "length": 7}\n{"do": "free", "root": 0}\n'
     lines = f'{HEADER}{{"do": "enable_sampling", "period_bytes": {PERIOD}}}\n{pair * 3000}'
