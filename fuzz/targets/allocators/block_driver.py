@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import count
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import attrs
 
@@ -32,6 +32,13 @@ class DamageError(ValueError):
     """A block has other bytes than were written, or than calloc promises."""
 
 
+class KeptBytes(NamedTuple):
+    """What a resized block keeps: its number, and the first bytes, which are not written again."""
+
+    number: int
+    size_bytes: int
+
+
 @attrs.frozen
 class StockBlock:
     """A live block of which `size_bytes` were requested, filled with the bytes of its number."""
@@ -42,8 +49,9 @@ class StockBlock:
     capacity_bytes: int
     number: int
 
-    def write(self) -> None:
-        self.library.fill(self.address, self.number, self.capacity_bytes)
+    def write(self, kept_bytes: int = 0) -> None:
+        """Write its bytes, except for the first ones, which are there already."""
+        self.library.fill(self.address, self.number, self.capacity_bytes, kept_bytes)
 
     def check(self) -> None:
         """Raises DamageError if a byte has changed. It is written again, so that it shows once."""
@@ -165,8 +173,10 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
 
         address = self.allocated(action.thread, call)
         moved = attrs.evolve(old, address=address)
-        lost = moved.difference(min(old.size_bytes, size_bytes))
-        capacity_bytes = self.keep(address, action.root, size_bytes, old.number)
+        kept_bytes = min(old.size_bytes, size_bytes)
+        lost = moved.difference(kept_bytes)
+        kept = KeptBytes(old.number, 0 if lost else kept_bytes)
+        capacity_bytes = self.keep(address, action.root, size_bytes, kept)
         if lost:
             raise DamageError(f"realloc lost what was in block {old.number}: {lost}")
         return capacity_bytes
@@ -187,12 +197,12 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
             )
         return size_bytes
 
-    def keep(self, address: int, root: int, size_bytes: int, number: int | None = None) -> int:
+    def keep(self, address: int, root: int, size_bytes: int, kept: KeptBytes | None = None) -> int:
         """Fill the block, and put it into a root slot; returns its usable bytes."""
-        number = next(self._numbers) if number is None else number
+        number, kept_bytes = kept or (next(self._numbers), 0)
         capacity_bytes = self.library.usable_bytes(address)
         block = StockBlock(self.library, address, size_bytes, capacity_bytes, number)
-        block.write()
+        block.write(kept_bytes)
         self.blocks[root : root + 1] = [block]
         return block.capacity_bytes
 

@@ -124,8 +124,8 @@ class TcmallocProgram(Allocator):
         return self.read(address, len(expected)) == expected
 
     @override
-    def fill(self, address: int, number: int, length: int) -> None:
-        self.write(address, contents_of(number, length))
+    def fill(self, address: int, number: int, length: int, kept_bytes: int = 0) -> None:
+        self.write(address + kept_bytes, contents_of(number, length)[kept_bytes:])
 
     @override
     def is_filled(self, address: int, number: int, length: int) -> bool:

@@ -4,9 +4,12 @@ import ctypes
 
 import pytest
 
+from fuzz.protocol.written import NUMBER_BYTES, PERIOD_BYTES, contents_of
 from fuzz.targets.allocators.stock_library import ZEROS, Allocator
 
-BLOCK_BYTES = 20
+BLOCK_BYTES = 200
+FIRST_PERIOD_END = NUMBER_BYTES + PERIOD_BYTES
+LARGE_BYTES = FIRST_PERIOD_END + 2 * PERIOD_BYTES
 
 
 @pytest.fixture
@@ -25,3 +28,28 @@ def test_one_other_byte_is_noticed(allocator: Allocator, place: int) -> None:
     block = ctypes.create_string_buffer(BLOCK_BYTES)
     block[place] = b"x"
     assert not allocator.is_zero(ctypes.addressof(block), BLOCK_BYTES)
+
+
+def test_a_block_of_several_periods_has_the_bytes_of_its_number(allocator: Allocator) -> None:
+    block = ctypes.create_string_buffer(LARGE_BYTES)
+    allocator.fill(ctypes.addressof(block), 3, LARGE_BYTES)
+    assert bytes(block) == contents_of(3, LARGE_BYTES)
+
+
+@pytest.mark.parametrize(
+    "place", [0, NUMBER_BYTES, FIRST_PERIOD_END - 1, FIRST_PERIOD_END, LARGE_BYTES - 1]
+)
+def test_one_wrong_byte_of_a_large_block_is_noticed(allocator: Allocator, place: int) -> None:
+    content = bytearray(contents_of(3, LARGE_BYTES))
+    content[place] ^= 1
+    block = ctypes.create_string_buffer(bytes(content))
+    assert not allocator.is_filled(ctypes.addressof(block), 3, LARGE_BYTES)
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 5, NUMBER_BYTES, FIRST_PERIOD_END + 1])
+def test_a_block_that_keeps_its_first_bytes_is_filled_behind_them(
+    allocator: Allocator, kept_bytes: int
+) -> None:
+    block = ctypes.create_string_buffer(contents_of(3, kept_bytes), LARGE_BYTES)
+    allocator.fill(ctypes.addressof(block), 3, LARGE_BYTES, kept_bytes)
+    assert bytes(block) == contents_of(3, LARGE_BYTES)
