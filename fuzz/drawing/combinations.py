@@ -10,8 +10,10 @@ actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from itertools import combinations
 
 import attrs
@@ -29,6 +31,8 @@ from fuzz.protocol.observation import MAJOR_STATES, Observation
 
 Combination = tuple[str, ...]
 """The names of facts, in the order of `SEEN`."""
+SIZES = (1, 2, 3)
+"""Of how many facts the combinations are."""
 
 
 @attrs.define(slots=False)
@@ -65,37 +69,45 @@ class Look:
         free_bytes = self.bench.nursery_bytes - sampling.nursery_used_bytes
         return sampling.is_on and sampling.bytes_until_sample() <= free_bytes
 
+    @property
+    def roots(self) -> Sequence[ShadowObject]:
+        return self.shadow.roots
+
     @cached_property
     def living(self) -> set[ShadowObject]:
         return {*self.shadow.living()}
+
+    def where(self, holds: Callable[[ShadowObject], object]) -> Sequence[ShadowObject]:
+        """The living objects of which that is true."""
+        return [obj for obj in self.living if holds(obj)]
 
     @cached_property
     def children(self) -> set[ShadowObject | None]:
         return {ref for obj in self.living if obj.refers for ref in obj.refs}
 
-    @cached_property
-    def weakly_held(self) -> set[ShadowObject]:
-        return {*self.shadow.weak_targets}
+    @property
+    def weakly_held(self) -> Collection[ShadowObject]:
+        return self.shadow.weak_targets
 
-    @cached_property
-    def keys(self) -> set[ShadowObject | None]:
-        return {each.target for each in self.shadow.finalizers.ephemerons if each in self.living}
+    @property
+    def keys(self) -> Sequence[ShadowObject | None]:
+        return [each.target for each in self.shadow.finalizers.ephemerons if each in self.living]
 
-    @cached_property
-    def values(self) -> set[ShadowObject | None]:
-        return {each.value for each in self.shadow.finalizers.ephemerons if each in self.living}
+    @property
+    def values(self) -> Sequence[ShadowObject | None]:
+        return [each.value for each in self.shadow.finalizers.ephemerons if each in self.living]
 
-    @cached_property
-    def finalizable(self) -> set[ShadowObject]:
-        return {*self.shadow.finalizers.waiting.values()}
+    @property
+    def finalizable(self) -> Collection[ShadowObject]:
+        return self.shadow.finalizers.waiting.values()
 
-    @cached_property
-    def destructible(self) -> set[ShadowObject]:
-        return {*self.shadow.finalizers.destructors.values()}
+    @property
+    def destructible(self) -> Collection[ShadowObject]:
+        return self.shadow.finalizers.destructors.values()
 
-    @cached_property
-    def kept(self) -> set[ShadowObject]:
-        return {*self.shadow.finalizers.kept.values()}
+    @property
+    def kept(self) -> Collection[ShadowObject]:
+        return self.shadow.finalizers.kept.values()
 
     def remember(self, earlier: Look) -> None:
         """Take over what the shadow does not remember."""
@@ -115,17 +127,20 @@ class Look:
                 self.is_forked = True
 
 
-OfObject = Callable[[Look, ShadowObject], object]
+OfObjects = Callable[[Look], Collection[ShadowObject | None]]
 OfHeap = Callable[[Look], object]
 
 
 @attrs.frozen(eq=False)
 class SeenFact:
-    """A fact, how to see of which objects it holds, and what it needs of a contract."""
+    """A fact, how to see of which objects it holds, and what it needs of a contract.
+
+    It names the objects: to ask about each object took three times as long.
+    """
 
     name: str
     dimension: str
-    of_object: OfObject | None
+    of_objects: OfObjects | None
     of_heap: OfHeap | None
     needs: str
     """An action, an observed field or a feature; empty if every contract has it."""
@@ -136,7 +151,7 @@ SAMPLES, OUTSIDE = "samples", "objects outside"
 """Features of contracts that facts need."""
 
 
-def _of_object(name: str, dimension: str, holds: OfObject, needs: str = "") -> SeenFact:
+def _of_objects(name: str, dimension: str, holds: OfObjects, needs: str = "") -> SeenFact:
     return SeenFact(name, dimension, holds, None, needs)
 
 
@@ -145,41 +160,43 @@ def _of_heap(name: str, dimension: str, holds: OfHeap, needs: str) -> SeenFact:
 
 
 def _kind(name: str, needs: str) -> SeenFact:
-    return _of_object(name, "kind", lambda _, obj: obj.kind == name, needs)
+    return _of_objects(name, "kind", lambda look: look.where(lambda obj: obj.kind == name), needs)
 
 
 def _state(number: int, name: str) -> SeenFact:
     return _of_heap(name, "state", lambda look: look.state == number, "state")
 
 
+def _is_young(obj: ShadowObject) -> bool:
+    return obj.age is Age.YOUNG
+
+
+def _is_old(obj: ShadowObject) -> bool:
+    return obj.age is Age.OLD
+
+
 SEEN: tuple[SeenFact, ...] = (
     *(_kind("string", "allocate_string"), _kind("node", "allocate_node")),
     *(_kind("array", "allocate_array"), _kind("weakref", "allocate_weakref")),
     _kind("ephemeron", "allocate_ephemeron"),
-    _of_object("young", "age", lambda _, obj: obj.age is Age.YOUNG, "minors"),
-    _of_object("old", "age", lambda _, obj: obj.age is Age.OLD, "minors"),
-    _of_object("prebuilt", "origin", lambda look, obj: obj in look.shadow.prebuilt, PREBUILT),
-    _of_object("outside", "place", lambda _, obj: obj.outside, OUTSIDE),
-    _of_object("pinned", "pin", lambda _, obj: obj.pinned, "pin"),
-    _of_object("identity", "identity", lambda look, obj: obj in look.identified, "take_identity"),
-    _of_object("only held", "root", lambda look, obj: obj not in look.shadow.roots, "write"),
-    _of_object("parent", "parent", lambda _, obj: any(obj.refs), "write"),
-    _of_object("child", "child", lambda look, obj: obj in look.children, "write"),
-    _of_object("copied to", "copied", lambda look, obj: obj in look.copied, "copy_array"),
-    _of_object(
-        "weakly held", "weak", lambda look, obj: obj in look.weakly_held, "allocate_weakref"
-    ),
-    _of_object("key", "key", lambda look, obj: obj in look.keys, "allocate_ephemeron"),
-    _of_object("value", "value", lambda look, obj: obj in look.values, "allocate_ephemeron"),
-    _of_object(
-        "finalizer", "finalizer", lambda look, obj: obj in look.finalizable, "register_finalizer"
-    ),
-    _of_object("destructor", "destructor", lambda look, obj: obj in look.destructible, DESTRUCTORS),
-    _of_object("kept", "kept", lambda look, obj: obj in look.kept, "resurrect"),
-    _of_object(
-        "resurrected", "resurrected", lambda look, obj: obj in look.resurrected, "resurrect"
-    ),
-    _of_object("sampled", "sampled", lambda look, obj: obj in look.pending, "reports"),
+    _of_objects("young", "age", lambda look: look.where(_is_young), "minors"),
+    _of_objects("old", "age", lambda look: look.where(_is_old), "minors"),
+    _of_objects("prebuilt", "origin", lambda look: look.shadow.prebuilt, PREBUILT),
+    _of_objects("outside", "place", lambda look: look.where(lambda obj: obj.outside), OUTSIDE),
+    _of_objects("pinned", "pin", lambda look: look.where(lambda obj: obj.pinned), "pin"),
+    _of_objects("identity", "identity", lambda look: look.identified, "take_identity"),
+    _of_objects("only held", "root", lambda look: look.living.difference(look.roots), "write"),
+    _of_objects("parent", "parent", lambda look: look.where(lambda obj: any(obj.refs)), "write"),
+    _of_objects("child", "child", lambda look: look.children, "write"),
+    _of_objects("copied to", "copied", lambda look: look.copied, "copy_array"),
+    _of_objects("weakly held", "weak", lambda look: look.weakly_held, "allocate_weakref"),
+    _of_objects("key", "key", lambda look: look.keys, "allocate_ephemeron"),
+    _of_objects("value", "value", lambda look: look.values, "allocate_ephemeron"),
+    _of_objects("finalizer", "finalizer", lambda look: look.finalizable, "register_finalizer"),
+    _of_objects("destructor", "destructor", lambda look: look.destructible, DESTRUCTORS),
+    _of_objects("kept", "kept", lambda look: look.kept, "resurrect"),
+    _of_objects("resurrected", "resurrected", lambda look: look.resurrected, "resurrect"),
+    _of_objects("sampled", "sampled", lambda look: look.pending, "reports"),
     _of_heap("sampling", "sampler", lambda look: look.bench.sampling.is_on, SAMPLES),
     _of_heap("paused", "sampler", lambda look: look.is_paused, "pause_sampling"),
     _of_heap("point near", "point", lambda look: look.is_point_near, "sample_point"),
@@ -242,11 +259,17 @@ def facts_for(contract: Contract) -> Sequence[SeenFact]:
 
 def combinations_for(contract: Contract, size: int) -> Sequence[Combination]:
     """All combinations of that many facts for which no reason says that they never hold."""
+    return possible_among(tuple(fact.name for fact in facts_for(contract)), size)
+
+
+@cache
+def possible_among(names: Combination, size: int) -> Sequence[Combination]:
+    """The same for the names of facts. A name that this version does not know is left out."""
+    dimensions = {fact.name: fact.dimension for fact in SEEN}
     return [
-        tuple(fact.name for fact in chosen)
-        for chosen in combinations(facts_for(contract), size)
-        if len({fact.dimension for fact in chosen}) == size
-        and not why_impossible({fact.name for fact in chosen})
+        chosen
+        for chosen in combinations([name for name in names if name in dimensions], size)
+        if len({dimensions[name] for name in chosen}) == size and not why_impossible(chosen)
     ]
 
 
@@ -258,18 +281,89 @@ def why_impossible(names: Collection[str]) -> str | None:
     return None
 
 
+@attrs.frozen
+class Held:
+    """Which facts held at once, small enough for the record of a session.
+
+    Of sets of names, the union takes as long, and a record of all triples has 200 kB more.
+    """
+
+    facts: Combination = ()
+    """The facts that could be seen; none if the session did not look."""
+    bits: tuple[str, ...] = ()
+    """For each size in SIZES a number in hexadecimal digits. Its bit n is set if combination n of
+    `itertools.combinations(facts, size)` held."""
+
+    def __bool__(self) -> bool:
+        return bool(self.facts)
+
+    def __or__(self, other: Held) -> Held:
+        """What held in either of two sessions."""
+        if self.facts == other.facts:
+            each = zip(self.bits, other.bits, strict=True)
+            return Held(self.facts, tuple(f"{int(one, 16) | int(two, 16):x}" for one, two in each))
+        if not (self and other):
+            return self or other
+        places = {fact.name: place for place, fact in enumerate(SEEN)}
+        facts = sorted({*self.facts, *other.facts}, key=lambda name: (places.get(name, 0), name))
+        return held_among(tuple(facts), [self.of(size) | other.of(size) for size in SIZES])
+
+    def check(self) -> None:
+        """Raise ValueError if it is not what `held_among` makes."""
+        if len(self.bits) != len(SIZES) * bool(self):
+            raise ValueError(f"held.bits has {len(self.bits)} numbers, and not one for each size")
+        if not all(re.fullmatch("[0-9a-f]+", each) for each in self.bits):
+            raise ValueError("held.bits must be numbers in hexadecimal digits")
+
+    def of(self, size: int) -> set[Combination]:
+        """The combinations of that many facts that held."""
+        bits = f"{int(self.bits[SIZES.index(size)], 16):b}"[::-1]
+        each_and_bit = zip(combinations(self.facts, size), bits, strict=False)  # The rest is 0.
+        return {each for each, bit in each_and_bit if bit == "1"}
+
+
+def held_among(facts: Combination, combinations_of: Iterable[Collection[Combination]]) -> Held:
+    """Held combinations of these facts, by size."""
+    bits = []
+    for size, held in zip(SIZES, combinations_of, strict=True):
+        digits = "".join("01"[each in held] for each in combinations(facts, size))
+        bits.append(f"{int(digits[::-1] or '0', 2):x}")
+    return Held(facts, tuple(bits))
+
+
 class CombinationCounter(ProbeCounter):
-    """Remembers which facts held at once, instead of counting probes."""
+    """Also remembers which facts held at once."""
 
     def __init__(self, contract: Contract) -> None:
         super().__init__()
-        self._facts = facts_for(contract)
+        self._names = tuple(fact.name for fact in facts_for(contract))
+        facts = [(1 << place, fact) for place, fact in enumerate(facts_for(contract))]
+        self._of_heap = [(bit, fact.of_heap) for bit, fact in facts if fact.of_heap]
+        self._of_objects = [(bit, fact.of_objects) for bit, fact in facts if fact.of_objects]
         self._look: Look | None = None
-        self._held: set[Combination] = set()
+        self._together: set[int] = set()
+        """Sets of facts that held at once, each as a number with a bit for each fact."""
 
-    def reached(self, size: int) -> set[Combination]:
-        """The combinations of that many facts that held."""
-        return {part for facts in self._held for part in combinations(facts, size)}
+    @property
+    def held(self) -> Held:
+        """All combinations that held."""
+        pairs: dict[tuple[int, int], int] = defaultdict(int)
+        for together in self._together:
+            for pair in combinations(_places_in(together), 2):
+                pairs[pair] |= together  # What held together with the pair.
+        places: list[Collection[tuple[int, ...]]] = [
+            {(place,) for together in self._together for place in _places_in(together)},
+            pairs,
+            {
+                (*pair, it)
+                for pair, all_ in pairs.items()
+                for it in _places_in(all_)
+                if it > pair[1]
+            },
+        ]
+        names = self._names
+        named = ({tuple(names[place] for place in each) for each in held} for held in places)
+        return held_among(names, named)
 
     @override
     def watch(
@@ -281,19 +375,21 @@ class CombinationCounter(ProbeCounter):
         pending: Mapping[ShadowObject, int],
     ) -> None:
         """Look at all objects after an action that the oracles found right."""
+        super().watch(action, observation, bench, before, pending)
         look = Look(bench, observation.state, bench.pending)
         if self._look is not None and self._look.bench is bench:
             look.remember(self._look)
         self._look = look
         look.follow(action)
-        of_heap = {fact for fact in self._facts if fact.of_heap and fact.of_heap(look)}
-        self._add(of_heap)
-        for obj in look.living:
-            self._add(
-                of_heap.union(
-                    fact for fact in self._facts if fact.of_object and fact.of_object(look, obj)
-                )
-            )
+        of_heap = sum(bit for bit, holds in self._of_heap if holds(look))
+        together: dict[ShadowObject | None, int] = dict.fromkeys(look.living, of_heap)
+        for bit, holding in self._of_objects:
+            for obj in holding(look):
+                if obj in together:  # Among them may be None, and objects that are dead.
+                    together[obj] |= bit
+        self._together.update(together.values(), (of_heap,))
 
-    def _add(self, holding: Collection[SeenFact]) -> None:
-        self._held.add(tuple(fact.name for fact in self._facts if fact in holding))
+
+def _places_in(together: int) -> Sequence[int]:
+    """The places of the bits that are set."""
+    return [place for place in range(together.bit_length()) if together >> place & 1]

@@ -126,6 +126,18 @@ class SessionRun:
 
 
 @attrs.frozen
+class FactsReached:
+    """How many pairs and triples of facts a night reached on a target, and how many can hold."""
+
+    target: str
+    """With the `--name` of its sessions."""
+    pairs: int
+    pairs_possible: int
+    triples: int
+    triples_possible: int
+
+
+@attrs.frozen
 class NightDone:
     """The sums of a night."""
 
@@ -142,6 +154,8 @@ class NightDone:
     back: int = 0
     flaky: int = 0
     muted: int = 0
+    combinations: tuple[FactsReached, ...] = ()
+    """Of the sessions that counted them, one for each target."""
 
 
 @attrs.frozen
@@ -507,7 +521,8 @@ def _check(line: Line) -> None:
     if isinstance(line, Shown | Triaged) and not 0 <= line.failed <= line.runs <= COUNT_MAX:
         raise ValueError(f"failed is {line.failed} of {line.runs} runs")
     if isinstance(line, NightDone):
-        counts = [each for each in attrs.astuple(line) if isinstance(each, int)]
+        figures: tuple[NightDone | FactsReached, ...] = (line, *line.combinations)
+        counts = [n for each in figures for n in attrs.astuple(each) if isinstance(n, int)]
         if not all(0 <= each <= COUNT_MAX for each in counts):
             raise ValueError("a count is negative or too large")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -44,6 +44,7 @@ from fuzz.nights.failure_history import (
 from fuzz.nights.failure_states import state_after
 from fuzz.nights.material import Material
 from fuzz.nights.merge import merged_records
+from fuzz.nights.night_reach import combinations_of, facts_reached, probes_of, reached_in
 from fuzz.protocol import lines as wire
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES
@@ -51,6 +52,7 @@ from fuzz.protocol.trace import Trace
 from fuzz.sessions import record as records
 from fuzz.sessions.hunt import HuntedBugs
 from fuzz.sessions.plan import PlanKey
+from fuzz.sessions.reach import ReachedCombinations
 from fuzz.sessions.record import SessionRecord, Timing
 
 VERSION = 3
@@ -330,6 +332,10 @@ class Night:
         """How often each probe of a target was reached, by target."""
         return probes_of(self.sessions)
 
+    def combinations(self) -> dict[str, list[ReachedCombinations]]:
+        """Which pairs and triples of facts were reached, by target."""
+        return combinations_of(self.sessions)
+
     def wrong_actions(self) -> dict[str, Counter[str]]:
         """The number of failures by oracle, and by the action with the first wrong answer."""
         sums: dict[str, Counter[str]] = {}
@@ -418,6 +424,7 @@ def sum_up(
         sessions=tuple(runs),
         actions=sum(session.totals.actions for session in tonight),
         probes=reached_in(probes_of(tonight)),
+        combinations=facts_reached(tonight),
         **{each: counts[each] for each in COUNTED},
     )
     hunts = tuple(hunted for _, hunted in sorted(material.hunts.items()))
@@ -453,24 +460,6 @@ def _unnamed(
         named += [each.path for each in (*session.failures, *session.beyond)]
     stems = {stem_of(each.saved.failure) for each in failures if each.state != FIXED}
     return unnamed_in(material.folders, named, stems)
-
-
-def target_name(plan: PlanKey) -> str:
-    """The target of a plan, with the name that distinguishes it from others."""
-    return f"{plan.target} {plan.name}".rstrip()
-
-
-def probes_of(sessions: Iterable[SessionRecord]) -> dict[str, Counter[str]]:
-    """How often each probe of a target was reached, by target."""
-    sums: dict[str, Counter[str]] = {}
-    for session in sessions:
-        sums.setdefault(target_name(session.plan), Counter()).update(session.totals.probes)
-    return sums
-
-
-def reached_in(probes: Mapping[str, Counter[str]]) -> int:
-    """How many probes were reached."""
-    return sum(times > 0 for counts in probes.values() for times in counts.values())
 
 
 def _run_of(session: SessionRecord) -> SessionRun:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import attrs
 
+from fuzz.drawing.combinations import CombinationCounter, Held
 from fuzz.drawing.draw import check_beginning
-from fuzz.drawing.probes import PROBES, probes_for
+from fuzz.drawing.probes import PROBES, ProbeCounter, probes_for
 from fuzz.drawing.situation import Situation
 from fuzz.engines.engine import Engine, Tally
 from fuzz.engines.random import RandomEngine
@@ -82,6 +83,9 @@ class PlanKey:
     """What distinguishes the target from others, if that is not its path."""
     chunk_actions: int = CHUNK_ACTIONS
     """How many actions the chunks have after the first, small ones."""
+    combinations: bool = False
+    """Whether the facts that held at once are remembered. So a record has them of all its chunks,
+    or of none."""
 
 
 @attrs.frozen
@@ -113,6 +117,8 @@ class Plan:
     name: str = ""
     """What distinguishes the target from others in a history."""
     chunk_actions: int = CHUNK_ACTIONS
+    combinations: bool = False
+    """Whether to remember which facts held at once. On `reference` this doubles the time."""
     chunks: range = range(UNLIMITED)
     """The session's share of the chunks, as far as the budget goes."""
     token: str = attrs.field(factory=lambda: os.urandom(TOKEN_BYTES).hex(), eq=False)
@@ -149,7 +155,13 @@ class Plan:
             budget_actions=self.actions,
             name=self.name,
             chunk_actions=self.chunk_actions,
+            combinations=self.combinations,
         )
+
+    def counter(self) -> ProbeCounter:
+        """Counts what a chunk reaches."""
+        contract = self.options.contract
+        return CombinationCounter(contract) if self.combinations and contract else ProbeCounter()
 
     @property
     def share(self) -> range:
@@ -201,11 +213,14 @@ class SessionTotals(Tally):
     """How often each probe was reached."""
     changes: Counter[str] = attrs.Factory(Counter)
     """In how many traces each effect of a change was seen, by effect and action."""
+    held: Held = attrs.Factory(Held)
+    """Which facts held at once, if the plan asks for it."""
 
     def add_all(self, other: SessionTotals) -> None:
         self.add(other)
         self.probes.update(other.probes)
         self.changes.update(other.changes)
+        self.held |= other.held
 
 
 def make_engine(

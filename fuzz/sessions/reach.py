@@ -9,17 +9,26 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from fuzz.drawing.combinations import Combination, CombinationCounter, combinations_for
+from fuzz.drawing.combinations import (
+    SIZES,
+    Combination,
+    CombinationCounter,
+    Held,
+    facts_for,
+    possible_among,
+)
+from fuzz.drawing.planner import facts_meet, not_brought_about
 from fuzz.drawing.probes import ProbeCounter, probes_for
+from fuzz.drawing.scenarios import scenarios_for
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Reaching
 from fuzz.failures.reduce import reduce_failure
+from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import Target, contract_of
 from fuzz.run import ProbeReached
 
-SIZES = (1, 2, 3)
-"""Of how many facts the combinations are."""
+NAMES_OF_SIZES = ("facts", "pairs of facts", "triples of facts")
 
 
 @attrs.frozen
@@ -43,24 +52,45 @@ def reach(target: Target, seed: int, actions: int) -> Iterator[Reached]:
 
 @attrs.frozen
 class ReachedCombinations:
-    """The combinations of `size` facts: how many can be reached, and which ones were not."""
+    """Facts, pairs or triples of facts: how many can be reached, and which ones were not."""
 
-    size: int
+    name: str
     possible: int
     missed: Sequence[Combination]
+
+    @property
+    def count(self) -> int:
+        """How many were reached."""
+        return self.possible - len(self.missed)
+
+    def __str__(self) -> str:
+        # Rounded down, so that 100 % means all.
+        share = f" ({100 * self.count // self.possible} %)" if self.possible else ""
+        return f"{self.count:,} of {self.possible:,} {self.name}{share}"
+
+
+def reached_of(held: Held) -> Sequence[ReachedCombinations]:
+    """Of all facts, pairs and triples that can hold, those that did."""
+    found = []
+    for size, name in zip(SIZES, NAMES_OF_SIZES, strict=True):
+        possible, reached = possible_among(held.facts, size), held.of(size)
+        missed = [combination for combination in possible if combination not in reached]
+        found.append(ReachedCombinations(name, len(possible), missed))
+    return found
 
 
 def reach_combinations(target: Target, seed: int, actions: int) -> Sequence[ReachedCombinations]:
     """Fuzz `target` for a number of actions; returns which facts, pairs and triples held."""
-    contract = contract_of(target)
-    counter = CombinationCounter(contract)
+    counter = CombinationCounter(contract_of(target))
     _fuzz(target, seed, actions, counter)
-    found = []
-    for size in SIZES:
-        possible, reached = combinations_for(contract, size), counter.reached(size)
-        missed = [combination for combination in possible if combination not in reached]
-        found.append(ReachedCombinations(size, len(possible), missed))
-    return found
+    return reached_of(counter.held)
+
+
+def unplanned_facts(contract: Contract) -> Sequence[str]:
+    """The facts that can be seen under the contract, and that the planner cannot bring about."""
+    if facts_meet in scenarios_for(contract, is_late=False):
+        return not_brought_about(contract)
+    return [fact.name for fact in facts_for(contract)]
 
 
 def _fuzz(target: Target, seed: int, actions: int, probes: ProbeCounter) -> Reaching | None:

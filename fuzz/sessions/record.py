@@ -147,8 +147,9 @@ class SessionRecord:
 
 def _totals_data(totals: SessionTotals) -> dict[str, Any]:
     """Totals as JSON, with the counts that are 0."""
-    data = attrs.asdict(totals)
-    return data | {"changes": dict(sorted(totals.changes.items()))}
+    data = attrs.asdict(totals, filter=attrs.filters.exclude("held"))
+    held = {"held": wire.unstructured(totals.held)} if totals.held else {}
+    return data | held | {"changes": dict(sorted(totals.changes.items()))}
 
 
 def versions_of(plan: Plan) -> dict[str, str]:
@@ -328,6 +329,7 @@ def _check(record: SessionRecord) -> None:
         if saved.path is not None and not is_inside(saved.path):
             raise ValueError(f"path is {wire.quoted(str(saved.path))}, which is not in the corpus")
     for piece in record.pieces:
+        piece.totals.held.check()
         try:
             start, stop, step = piece.chunks
             indices = range(start, stop, step)

@@ -21,7 +21,7 @@ from pathlib import Path
 import attrs
 
 from fuzz.cancellation import Cancelled, after, cancelled_when, checked_by, checkpoint
-from fuzz.drawing.probes import ProbeCounter
+from fuzz.drawing.combinations import CombinationCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Failure
 from fuzz.failures import corpus
@@ -138,7 +138,7 @@ def run_chunk(
     """
     seed = f"{plan.seed}/{chunk.index}"
     engine = make_engine(plan.engine, target, seed, plan.database, plan.process_seed(chunk))
-    probes = ProbeCounter()
+    probes = plan.counter()
     totals.probes = probes.counts
     # The number of a slice decides whether it runs twice, and its length in the stateful engine.
     number, left, idle = chunk.index, chunk.actions, 0
@@ -162,6 +162,8 @@ def run_chunk(
                 "`exhaustion` and `settings`"
             )
     totals.probes = Counter({name: probes.counts[name] for name in plan.probes})
+    if isinstance(probes, CombinationCounter):
+        totals.held = probes.held
 
 
 def run_canary(canary: Canary) -> CanaryResult:

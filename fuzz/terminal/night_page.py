@@ -19,20 +19,23 @@ import jinja2
 from fuzz.failures.corpus import COMPLAINT_SUFFIX
 from fuzz.files import write_text, writing
 from fuzz.nights.material import Material
-from fuzz.nights.night import COUNTED, Night, NightCause, NightFailure, reached_in, target_name
+from fuzz.nights.night import COUNTED, Night, NightCause, NightFailure
+from fuzz.nights.night_reach import reached_in, target_name
 from fuzz.plain import LINE_MAX, counted, is_url, path_argument, plain, shell_words
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.sessions.record import ACTIONS, FAILURES, TIME, SessionRecord
 from fuzz.terminal.explain_page import render
 from fuzz.terminal.night_build import NightBuild
-from fuzz.terminal.night_plots import draw_plots, look_of, unit_of
+from fuzz.terminal.night_plots import draw_plots, look_of, plots_of, reach_plots_of, unit_of
 from fuzz.terminal.night_summary import notes_on, problems_of, status_of, verdict_of
 from fuzz.terminal.report import describe_action
 from fuzz.terminal.session_report import STOPPED
 
 ACTIONS_MAX = 30
 """How many actions of a failure are shown, the last ones."""
+MISSED_MAX = 5
+"""How many missed combinations of a size are named."""
 EXPLAINED_MAX = 50
 """How many causes are explained step by step, the first ones. Each page has 34 kB, and those of
 1,000 causes took 29 MB."""
@@ -115,6 +118,8 @@ def _copied_log(trace: Path, folder: Path) -> str | None:
 
 def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -> str:
     """The page of that name as HTML. Foreign text is always text in it, and never markup."""
+    combinations = night.combinations()
+    targets = sorted({*combinations, *(it.target for at in night.nights for it in at.combinations)})
     return _template().render(
         night=night,
         title=f"{name}: {counted(len(night.sessions), 'session')}",
@@ -124,7 +129,11 @@ def render_night(night: Night, causes: Sequence[Mapping[str, Any]], name: str) -
         causes=causes,
         problems=[*problems_of(night)],
         counted=COUNTED,
-        plots=draw_plots(night.timing),
+        plots=draw_plots(plots_of(night.timing)),
+        combinations=[*combinations.items()],
+        reach_plots=draw_plots(reach_plots_of(night.nights, targets)),
+        reach_looks={target: look_of(number) for number, target in enumerate(targets)},
+        missed_max=MISSED_MAX,
         wrong_actions=night.wrong_actions(),
         probes=sorted(night.probes().items()),
         reached=reached_in(night.probes()),

@@ -1,4 +1,4 @@
-"""The plots of a night's page: actions, probes and failures by time, as SVG.
+"""The plots of a night's page, as SVG: what sessions did by time, and what nights reached.
 
 `night_plot.svg` is the template of each, with the places of its axes. A plot is an element of the
 page: its text stays text, and its colours are those of the page, light or dark. They are so simple
@@ -9,15 +9,21 @@ the same points make the same SVG.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 import jinja2
 from markupsafe import Markup
 
+from fuzz.nights.failure_history import NightDone
 from fuzz.sessions.record import Timing
 
 PLOTTED = ("actions", "probes reached", "failures")
+SHARES = (
+    ("pairs of facts, in %", "pairs", "pairs_possible"),
+    ("triples of facts, in %", "triples", "triples_possible"),
+)
+"""The plots over nights: a name, and the fields of the number reached and of all that can hold."""
 COLOURS = 5
 """The page's colours for lines are `--line-0` to `--line-4`."""
 DASHES = {"solid": "", "dashed": "6 3", "dotted": "2 2"}
@@ -31,23 +37,26 @@ MARGIN = 1.08
 
 @attrs.frozen
 class Plot:
-    """A plot with a line for each session. Its axes start at 0."""
+    """A plot with a line for each session, or for each target. Its axes start at 0."""
 
     name: str
-    unit: str
+    axis: str
+    """What the horizontal axis shows."""
     end: float
-    """Where the horizontal axis ends, in that unit."""
+    """Where it ends, in its unit."""
     top: float
     lines: tuple[tuple[tuple[float, float], ...], ...]
+    step_min: float = 0.0
+    """The least distance of two ticks of the horizontal axis."""
 
 
-def draw_plots(timing: Iterable[Timing]) -> Iterator[tuple[str, Markup]]:
+def draw_plots(plots: Iterable[Plot]) -> Iterator[tuple[str, Markup]]:
     """Name and SVG of each plot."""
     loader = jinja2.PackageLoader("fuzz", "terminal")
     environment = jinja2.Environment(loader=loader, autoescape=True)
     environment.filters["short"] = _short
     template = environment.get_template("night_plot.svg")
-    for plot in plots_of(timing):
+    for plot in plots:
         svg = template.render(plot=plot, ticks=ticks, look_of=look_of, dashes=DASHES)
         yield plot.name, Markup(svg)  # noqa: S704 - the template escapes all values
 
@@ -60,7 +69,28 @@ def plots_of(timing: Iterable[Timing]) -> Iterator[Plot]:
     for column, name in enumerate(PLOTTED, 1):
         lines = tuple(tuple((it[0] / size, it[column]) for it in history) for history in histories)
         top = max((value for line in lines for _, value in line), default=0)
-        yield Plot(name, unit, seconds / size or 1.0, MARGIN * max(1, top), lines)
+        axis = f"{unit} since a session's start"
+        yield Plot(name, axis, seconds / size or 1.0, MARGIN * max(1, top), lines)
+
+
+def reach_plots_of(nights: Sequence[NightDone], targets: Sequence[str]) -> Iterator[Plot]:
+    """Which share of pairs and triples nights reached, with a line for each target.
+
+    None if only one night counted them: its figures are beside the plots.
+    """
+    counted = [each for each in nights if each.combinations]
+    if len(counted) <= 1:
+        return
+    first = nights.index(counted[0])
+    axis, end = f"nights since {counted[0].at[:10]}", len(nights) - 1 - first
+    for name, reached, possible in SHARES:
+        points: dict[str, list[tuple[float, float]]] = {target: [] for target in targets}
+        for number, night in enumerate(nights[first:]):
+            for each in night.combinations:
+                count, most = getattr(each, reached), getattr(each, possible)
+                points[each.target].append((number, 100 * count / most if most else 100.0))
+        lines = tuple(map(tuple, points.values()))
+        yield Plot(name, axis, end, MARGIN * 100, lines, step_min=1.0)
 
 
 def unit_of(seconds: float) -> tuple[str, int]:

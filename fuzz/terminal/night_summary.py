@@ -12,7 +12,8 @@ from xml.etree import ElementTree as ET
 import jinja2
 
 from fuzz.nights.failure_history import FIXED, FLAKY, MUTED, NOT_LOOKED_FOR, OPEN
-from fuzz.nights.night import BACK, COUNTED, NEW, Night, NightCause, reached_in
+from fuzz.nights.night import BACK, COUNTED, NEW, Night, NightCause
+from fuzz.nights.night_reach import reached_in
 from fuzz.plain import counted, is_url, plain
 from fuzz.terminal.report import how_seen_once
 
@@ -51,6 +52,12 @@ def problems_of(night: Night) -> Iterator[str]:
                 f"{', '.join(commands)}; if these are different programs, run and report each with "
                 "a --name of its own"
             )
+
+
+def combination_lines(night: Night) -> Iterator[str]:
+    """How many pairs and triples of facts were reached, a line for each target."""
+    for target, several in night.combinations().items():
+        yield f"{target}: {', '.join(map(str, several))}"
 
 
 def status_of(cause: NightCause) -> str:
@@ -106,6 +113,7 @@ def markdown(night: Night) -> str:
         verdict=verdict_of(night),
         problems=[*problems_of(night)],
         reached=reached_in(night.probes()),
+        combinations=[*combination_lines(night)],
     )
 
 

@@ -13,7 +13,8 @@ from fuzz.nights.known_failures import KnownFailures
 from fuzz.oracles.sampling import SamplingOracle
 from fuzz.plain import PLAIN_SECONDS, counted, short, short_seconds
 from fuzz.sessions import record, session_events
-from fuzz.sessions.plan import Plan
+from fuzz.sessions.plan import Plan, SessionTotals
+from fuzz.sessions.reach import reached_of
 from fuzz.targets import is_user_class
 from fuzz.terminal.report import print_found, print_like, print_saved, print_suggest_command
 from fuzz.terminal.screen import Screen
@@ -170,7 +171,7 @@ class SessionReporter:
             f"{counted(totals.minor_collections, 'minor collection')}"
         )
         if totals.actions >= PROBES_ACTIONS_MIN and finished.stop_reason != record.FAILURES:
-            for line in _probe_lines(plan.probes, totals.probes):
+            for line in (*_probe_lines(plan.probes, totals.probes), *_held_lines(totals)):
                 self._screen.print(line)
         if finished.stop_reason in {record.TIME, record.INTERRUPTED}:
             print_record(self._screen, finished.record)
@@ -233,6 +234,13 @@ def _probe_lines(probes: Sequence[str], counts: Mapping[str, int]) -> Iterator[s
     if reached:
         rarest = (f"{name} {counts[name]:,}" for name in reached[:RAREST])
         yield f"rarest probes: {', '.join(rarest)}"
+
+
+def _held_lines(totals: SessionTotals) -> Iterator[str]:
+    """How many pairs and triples of facts held at once, if the session looked."""
+    if totals.held:
+        _, *several = reached_of(totals.held)
+        yield f"held at once: {', '.join(map(str, several))}"
 
 
 def _progress_line(progress: session_events.Progress) -> str:

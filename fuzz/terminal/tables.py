@@ -24,7 +24,6 @@ from fuzz.terminal.screen import Screen
 BUG_COLUMNS = max(map(len, KNOWN_BUGS))
 ORACLE_COLUMNS = len("finalization,")
 """The widths that make `gcfuzz bugs` legible in 80 columns."""
-NAMES_OF_SIZES = {1: "facts", 2: "pairs of facts", 3: "triples of facts"}
 MISSED_MAX, FACTS_MAX = 10, 5
 """How many missed combinations of a size are printed, and how many facts of the others."""
 
@@ -91,25 +90,24 @@ def print_probes(console: Console, reached: Sequence[Reached], actions: int) -> 
 
 
 def print_combinations(
-    console: Console, reached: Sequence[ReachedCombinations], actions: int
+    console: Console, reached: Sequence[ReachedCombinations], unplanned: Sequence[str], actions: int
 ) -> None:
-    """Print which share of facts, pairs and triples held, and which did not."""
+    """Print which share of facts, pairs and triples held, which did not, and what no plan does."""
     console.print(f"In {counted(actions, 'action')} these held at once:")
     for each in reached:
-        count = each.possible - len(each.missed)
-        # Rounded down, so that 100 % means all.
-        share = f" ({100 * count // each.possible} %)" if each.possible else ""
-        console.print(f"{count:,} of {each.possible:,} {NAMES_OF_SIZES[each.size]}{share}")
+        console.print(str(each))
     for each in reached:
         for combination in each.missed[:MISSED_MAX]:
             console.print(Text(f"missed: {', '.join(combination)}", "red"))
         if len(each.missed) > MISSED_MAX:
             console.print(_other_missed(each))
+    names = ", ".join(unplanned) or "none of these facts"
+    console.print(f"the planner cannot bring about, under this contract: {names}")
 
 
 def _other_missed(reached: ReachedCombinations) -> str:
     """How many are not printed, and which facts most of the missed ones have."""
     facts = Counter(fact for combination in reached.missed for fact in combination)
     most = ", ".join(f"{fact} ({count})" for fact, count in facts.most_common(FACTS_MAX))
-    name = NAMES_OF_SIZES[reached.size]
-    return f"and {len(reached.missed) - MISSED_MAX:,} more {name}; most of all missed have: {most}"
+    more = f"and {len(reached.missed) - MISSED_MAX:,} more {reached.name}"
+    return f"{more}; most of all missed have: {most}"

@@ -125,13 +125,14 @@ def probes_command(choice: TargetChoice, seed: int, actions: int, combinations: 
     """Count how often each probe is reached, and show its smallest trace."""
     from fuzz.drawing.probes import probes_for
     from fuzz.protocol.target import contract_of
-    from fuzz.sessions.reach import reach, reach_combinations
+    from fuzz.sessions.reach import reach, reach_combinations, unplanned_facts
     from fuzz.terminal import tables
 
     fuzzed = choice.make()
     if combinations:
         held = reach_combinations(fuzzed, seed, actions)
-        tables.print_combinations(Screen().console, held, actions)
+        unplanned = unplanned_facts(contract_of(fuzzed))
+        tables.print_combinations(Screen().console, held, unplanned, actions)
         return INCONCLUSIVE if any(each.missed for each in held) else CLEAN
     with tables.counting("probes", len(probes_for(contract_of(fuzzed)))) as progress:
         reached = []

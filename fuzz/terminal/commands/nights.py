@@ -109,6 +109,8 @@ def report_command(  # noqa: PLR0913 - the options of the command
     screen = Screen()
     for line in night_summary.problems_of(current):
         screen.print(line, "red")
+    for line in night_summary.combination_lines(current):
+        screen.print(f"held at once: {line}")
     screen.print(f"{output}: {night_summary.verdict_of(current)}; open it in a browser")
     was_replayed = any(each.tonight.runs for each in current.failures)
     if build.unable and current.not_replayed and not was_replayed:

@@ -11,7 +11,7 @@ import pytest
 from made_records import Data, failure, piece, record, timing, written
 
 from fuzz.failures.corpus import shipped_folder, shipped_traces, stem_of
-from fuzz.nights.failure_history import FailureHistory, KnownFailure, Triaged
+from fuzz.nights.failure_history import FailureHistory, KnownFailure, Triaged, add, read
 from fuzz.nights.material import read_material
 from fuzz.nights.night import Night, NightCause, Replay, Replayed, sum_up
 from fuzz.problems import BadInputError
@@ -75,6 +75,45 @@ def test_sessions_add_up(tmp_path: Path) -> None:
         "reference": {"callback_sampled": 6, "weakref_died": 0},
         "reference-dotnet": {"callback_sampled": 3, "weakref_died": 0},
     }
+
+
+HELD_AT_ONCE: tuple[Data, Data] = (
+    {"facts": ["string", "old", "identity", "parent"], "bits": ["7", "b", "1"]},
+    {"facts": ["string", "old", "identity", "parent"], "bits": ["e", "38", "8"]},
+)
+
+
+def test_combinations_of_facts_are_the_union_of_the_sessions_of_a_target(tmp_path: Path) -> None:
+    pieces = [[piece(held=held)] for held in HELD_AT_ONCE]
+    sessions = [record(seed=seed, pieces=each) for seed, each in enumerate(pieces)]
+    current = night(written(tmp_path, *sessions, record(target="reference-dotnet")))
+    [(target, several)] = current.combinations().items()
+    # A string is never a parent.
+    assert (target, [*map(str, several)]) == (
+        "reference",
+        ["5 of 5 pairs of facts (100 %)", "2 of 2 triples of facts (100 %)"],
+    )
+
+
+def test_the_history_has_the_combinations_of_the_sessions_of_each_night(tmp_path: Path) -> None:
+    history = FailureHistory()
+    for number, held in enumerate(HELD_AT_ONCE):
+        started = [timing(started=NIGHTS[number])]
+        sessions = record(pieces=[piece(held=held)], timing=started), record(seed=2, timing=started)
+        corpus = written(tmp_path / str(number), *sessions)
+        current = night(corpus, history=history, at=NIGHTS[number])
+        add(tmp_path / "failures.history", current.lines(history))
+        history = read(tmp_path / "failures.history")
+    figures = [[attrs.astuple(each) for each in done.combinations] for done in history.nights]
+    assert figures == [[("reference", 3, 5, 1, 2)], [("reference", 3, 5, 1, 2)]]
+
+
+def test_a_history_without_combinations_is_written_as_it_was_read(tmp_path: Path) -> None:
+    history = tmp_path / "failures.history"
+    add(history, night(written(tmp_path, record())).lines(FailureHistory()))
+    assert "combinations" not in history.read_text()
+    [done] = read(history).nights
+    assert done.combinations == ()
 
 
 def test_a_trace_is_read_once(tmp_path: Path) -> None:

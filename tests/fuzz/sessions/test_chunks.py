@@ -140,6 +140,30 @@ def test_parts_merged_in_any_order_are_the_whole(
 
 
 @pytest.mark.slow
+def test_combinations_of_facts_are_the_union_of_the_chunks_of_any_workers_and_parts(
+    tmp_path: Path,
+) -> None:
+    options = ["--combinations", "--actions", "1000"]
+    whole = run(tmp_path / "whole", *options)
+    assert run(tmp_path / "workers", *options, "--workers", "3") == whole
+    for part in ("1/2", "2/2"):
+        run(tmp_path / part[0], *options, "--part", part)
+    merge([tmp_path / "2", tmp_path / "1"], tmp_path / "merged")
+    assert left_in(tmp_path / "merged") == whole
+    [session] = (each for name, each in whole.items() if name.endswith(".json"))
+    assert session["totals"]["held"]["facts"]
+
+
+def test_a_session_that_counts_combinations_draws_the_same(tmp_path: Path) -> None:
+    totals = []
+    for options in ([], ["--combinations"]):
+        left = run(tmp_path / str(len(options)), "--actions", "1000", *options)
+        [session] = (each for name, each in left.items() if name.endswith(".json"))
+        totals.append({**session["totals"], "held": None})
+        assert ("held" in session["totals"]) is bool(options)
+    assert totals[0] == totals[1]
+
+
 def test_merged_corpora_may_be_merged_again(whole: Left, parts: list[Path], tmp_path: Path) -> None:
     some, rest, again = (tmp_path / name for name in ("some", "rest", "again"))
     merge(parts[:2], some)

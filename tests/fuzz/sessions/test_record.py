@@ -55,6 +55,8 @@ def test_the_order_of_failures_does_not_depend_on_where_they_are_read(tmp_path: 
         (record(pieces=[{"chunks": [0, 2, 1], "lost": []}], totals={}), "totals is missing"),
         (record(pieces=[piece(chunks=(0, 2, 0))]), "chunks"),
         (record(pieces=[piece(probes={"callback_sampled": []})]), "probes"),
+        (record(pieces=[piece(held={"facts": ["old"]})]), "held.bits has 0 numbers"),
+        (record(pieces=[piece(held={"facts": ["old"], "bits": ["1", "x", "0"]})]), "hexadecimal"),
         (record(stop_reason="tired"), "stop_reason"),
         (record(totals=totals(actions=99)), "not the sum"),
         (record(gcfuzz_session=2), "of version 1"),

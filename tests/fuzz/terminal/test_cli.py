@@ -468,6 +468,7 @@ def test_combinations_are_counted_and_the_missed_ones_named(
     assert first == "In 40 actions these held at once:"
     assert re.fullmatch(r"\d+ of [\d,]+ pairs of facts \(\d+ %\)", rows[1])
     assert any(re.fullmatch(r"missed: [\w ]+, [\w ]+, [\w ]+", row) for row in rows)
+    assert rows[-1] == "the planner cannot bring about, under this contract: none of these facts"
 
 
 COMMANDS = ("run", "replay", "reduce", "targets", "profile", "bugs", "probes", "schema")

@@ -205,6 +205,30 @@ def test_the_page_sums_up_sessions_probes_and_known_bugs(text: str, page: str) -
     assert text in page
 
 
+def test_a_night_has_its_combinations_in_all_summaries_and_a_plot_from_the_second_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = {"facts": ["string", "old", "identity", "parent"], "bits": ["f", "3b", "9"]}
+    history = ["--history", str(tmp_path / "failures.history")]
+    plots = []
+    for number in (1, 2):
+        started = timing(started=f"2026-11-2{number}T02:00:00+00:00")
+        session = record(pieces=[piece(held=held)], timing=[started])
+        folder = written(tmp_path / str(number), session)
+        page = report(folder, *history, "--markdown", str(folder / "night.md"))
+        plots.append(page.count("nights since "))
+    figures = "5 of 5 pairs of facts (100 %)", "2 of 2 triples of facts (100 %)"
+    summaries = page, (folder / "night.md").read_text(), capsys.readouterr().out
+    assert [[figure in each for figure in figures] for each in summaries] == [[True, True]] * 3
+    assert plots == [0, 2]
+
+
+def test_a_page_names_the_combinations_that_were_missed(tmp_path: Path) -> None:
+    held = {"facts": ["string", "old", "identity"], "bits": ["7", "3", "0"]}
+    page = re.sub(r"\s+", " ", report(written(tmp_path, record(pieces=[piece(held=held)]))))
+    assert '2 of 3 pairs of facts (66 %); <span class="wrong">missed</span>: old, identity' in page
+
+
 def test_a_session_has_its_timing_and_versions(page: str) -> None:
     for workers, canaries in ((0, "no canary"), (3, "canaries found: 3")):
         how = f"120 min, {workers} workers, 0 actions/s, {canaries}, gcfuzz 0.1.0, commit 8255874"
