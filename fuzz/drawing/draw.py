@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from fuzz.drawing.rules import Rule, rules_for
 from fuzz.drawing.scenario_mutator import ScenarioMutator
-from fuzz.drawing.scenarios import next_of, roots_are_freed, scenarios_for
+from fuzz.drawing.scenarios import next_of, roots_are_freed, scenarios_for, starts_of_long_traces
 from fuzz.drawing.situation import Choices, Situation
 from fuzz.mutator.legality import why_illegal, why_too_often
 from fuzz.problems import BadInputError
@@ -34,6 +34,9 @@ ACTIONS_MIN, ACTIONS_MAX, LONG_ACTIONS_MAX = 10, 64, 500
 """With fewer traces of up to 1,000 actions, known bugs took 5 % more actions."""
 LONG_SHARE = 16
 """One trace in 16 is longer than ACTIONS_MAX."""
+STARTED_ACTIONS = 150
+"""Three of four traces that are at least this long start with a scenario for long traces. With a
+long life in half of them, there are nine in 20,000 actions."""
 SUMS_ACTIONS = 8192
 """How long a trace may be if weights are judged only by what many of them add up to."""
 RARE_SAMPLES_BYTES = 2**16
@@ -126,6 +129,14 @@ def drawn_by(rule: Rule, situation: Situation, choices: Choices) -> Action | Non
         return None
     action = rule.draw_for(situation, choices, subjects)
     return None if why_too_often(action, situation.contract, situation.bench.shadow) else action
+
+
+def start_if_long(situation: Situation, choices: Choices, length: int) -> None:
+    """Start a trace of that length with a scenario for long traces, if it is one of those."""
+    starts = starts_of_long_traces(situation.contract) if length >= STARTED_ACTIONS else ()
+    if starts and choices.below(4):
+        start = choices.pick(starts)
+        situation.scenario = start(ScenarioMutator(situation, choices), choices)
 
 
 def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:

@@ -48,6 +48,12 @@ HELD_SHARE = 3
 """One fact or event in that many is about an object that only another one refers to, if any is."""
 COLLECTED_SHARES = (3, 6, 16, 64)
 """One fact in that many is followed by a collection, or by some steps of one."""
+LIFE_COLLECTIONS = 80
+FULL_SHARE, SLOW_FULL_SHARE = 3, 16
+"""One collection of a long life in that many is full. Without steps it is a slow one, in V8 and
+HotSpot of some milliseconds."""
+CROWDED_SHARE = 8
+"""One collection of a long life in that many has something to move or to free."""
 WHILE_ALIVE = ((), (actions.CollectMinor,), (actions.CollectFull,))
 """What is collected before the objects are dropped, one of these."""
 
@@ -90,6 +96,38 @@ def not_brought_about(contract: Contract) -> Sequence[str]:
 def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """Facts about some objects meet, in any order and in any state of the collector."""
     cast = Cast(mutator, choices)
+    yield from _meeting(cast)
+    yield from _followed_by_events(cast)
+
+
+def objects_live_long(mutator: ScenarioMutator, choices: Choices) -> Scenario:
+    """The same, and many collections come between the facts and the events.
+
+    What counts the collections that an object survives may overflow or saturate: HotSpot's age has
+    four bits. What is known of the objects is looked at before and after. The middle is idle, so
+    that it costs little.
+    """
+    cast = Cast(mutator, choices)
+    yield from _meeting(cast)
+    for obj in cast.living()[:1]:
+        yield from cast.add(cast.weakrefs, mutator.weakref, obj)
+    yield from _look_at_identities(cast, is_new=True)
+    # A full collection by steps has a minor one before each step, so there are hundreds of these.
+    full_share = FULL_SHARE if mutator.supports("collect_step") else SLOW_FULL_SHARE
+    for _ in range(LIFE_COLLECTIONS):
+        if choices.one_in(CROWDED_SHARE):
+            yield from is_crowded(cast)
+        is_full = choices.one_in(full_share)
+        yield from cast.act(actions.CollectFull if is_full else actions.CollectMinor)
+    yield from _look_at_identities(cast, is_new=True)
+    yield from weak_are_read(cast, cast.weak)
+    yield from cast.act(actions.CheckContents)
+    yield from _followed_by_events(cast)
+
+
+def _meeting(cast: Cast) -> Scenario:
+    """Objects, and facts that are brought about on them."""
+    choices = cast.choices
     facts = _drawn_facts(cast)
     if choices.below(2):
         yield from samples_often(cast)
@@ -104,6 +142,11 @@ def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:
             yield from _brought_about(cast, fact.bring_about)
         if choices.one_in(share):
             yield from collected(cast)
+
+
+def _followed_by_events(cast: Cast) -> Scenario:
+    """What shows a mistake while the facts hold, and all that can be seen of the objects."""
+    choices = cast.choices
     if choices.below(4):
         yield from _drop(cast)
     events = EVENTS + OF_FINALIZERS if cast.contract.finalizers else EVENTS

@@ -15,11 +15,11 @@ from functools import cache
 
 from fuzz.drawing.deaths import ephemerons_form_a_chain, related_objects_die, weakref_is_resurrected
 from fuzz.drawing.full_heaps import heap_is_filled
-from fuzz.drawing.planner import facts_meet
+from fuzz.drawing.planner import facts_meet, objects_live_long
 from fuzz.drawing.rules import NUMBERS
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
 from fuzz.drawing.situation import OBJECTS_MAX, Choices, Scenario, Situation
-from fuzz.drawing.sizes import SMALL_BLOCK_BYTES
+from fuzz.drawing.sizes import SMALL_BLOCK_BYTES, lengths_at_limits
 from fuzz.mutator.legality import why_nothing_pinned
 from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol import actions
@@ -425,6 +425,19 @@ def roots_are_freed(mutator: ScenarioMutator, choices: Choices) -> Scenario:
         yield _least_collection(mutator.situation)
 
 
+def sizes_meet_limits(mutator: ScenarioMutator, choices: Choices) -> Scenario:
+    """Objects are as large as each limit of the contract allows, and a little larger."""
+    contract = mutator.situation.contract
+    kinds = [kind for kind in ("string", "array") if kind in contract.layout.kinds]
+    kind = choices.pick(kinds)
+    allocate = actions.AllocateString if kind == "string" else actions.AllocateArray
+    for length in lengths_at_limits(contract, kind):
+        yield from mutator.if_legal(allocate, length)
+        if choices.one_in(4):
+            yield _least_collection(mutator.situation)
+        yield from mutator.if_legal(lambda: mutator.free(mutator.newest()))
+
+
 StartScenario = Callable[[ScenarioMutator, Choices], Scenario]
 
 SCENARIOS: tuple[StartScenario, ...] = (
@@ -502,6 +515,18 @@ def _scenarios_of_collectors(actions: tuple[str, ...], is_late: bool) -> Sequenc
 def _scenarios_of_deaths(actions: tuple[str, ...], is_late: bool) -> Sequence[StartScenario]:
     scenarios = (*OF_DEATHS, *_scenarios_of_collectors(actions, is_late))
     return [scenario for scenario in scenarios if ABOUT.get(scenario) in (None, *actions)]
+
+
+def starts_of_long_traces(contract: Contract) -> Sequence[StartScenario]:
+    """What some of the long traces start with: what is too long, or too dull, for the others.
+
+    No trace is longer for them, and no other trace is drawn differently.
+    """
+    if facts_meet not in scenarios_for(contract, is_late=False):
+        return ()
+    # Elsewhere hundreds of collections cost too much.
+    has_long_lives = "collect_minor" in contract.actions
+    return (*[objects_live_long] * 2 * has_long_lives, sizes_meet_limits)
 
 
 def next_of(scenario: Scenario) -> Action | None:

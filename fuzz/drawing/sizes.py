@@ -81,6 +81,25 @@ def edge_length(situation: Situation, choices: Choices, kind: str) -> int:
     return min(length, LENGTHS_MAX[kind])
 
 
+def lengths_at_limits(contract: Contract, kind: str) -> Sequence[int]:
+    """For each limit of the contract: the longest object within it, and the next ones.
+
+    One is longer by an item, and one larger by a word. `edge_length` draws strings of whole words
+    and a byte less, and no object of more than some nurseries.
+    """
+    layout = contract.layout
+    sizes, longest = layout.kinds[kind], length_max(kind, contract)
+    limits = {
+        *(layout.large_object_bytes, layout.object_bytes_max, contract.nursery_bytes),
+        *(contract.old_space.arena_object_bytes_max, *contract.boundary_bytes),
+    }
+    lengths: set[int] = set()
+    for limit_bytes in limits:
+        last = (limit_bytes - sizes.fixed_bytes) // sizes.item_bytes
+        lengths |= {last, last + 1, last + max(layout.word_bytes // sizes.item_bytes, 1)}
+    return sorted(length for length in lengths if 0 <= length <= longest)
+
+
 def _only_arrays_reach(size_bytes: int, contract: Contract) -> bool:
     """Whether a size is at a boundary of the contract, and strings have too large items for it.
 

@@ -19,6 +19,7 @@ from fuzz.drawing.draw import (
     draw_configuration,
     draw_length,
     menu_of,
+    start_if_long,
 )
 from fuzz.drawing.forecast import Forecast
 from fuzz.drawing.probes import ProbeCounter
@@ -156,6 +157,7 @@ def _draw_from(
     situation: Situation, lengths: tuple[int, int], choices: Choices
 ) -> Iterator[Action]:
     menu = menu_of(rules_for(situation.contract))
+    start_if_long(situation, choices, lengths[0])
     with suppress(NothingLegalError):
         for number in range(lengths[1]):
             if number >= lengths[0] and situation.scenario is None:

@@ -23,7 +23,7 @@ from gcmodel import Configuration, Kind, Parts
 from gcmodel.collector.barrier import Barrier
 from gcmodel.collector.heap import Heap
 from gcmodel.collector.identities import Identities
-from gcmodel.collector.major import MajorCollection
+from gcmodel.collector.major import FINALIZING, MajorCollection, MajorHeap
 from gcmodel.collector.minor import MinorCollection
 from gcmodel.collector.pinning import Pinning
 from gcmodel.collector.weakrefs import Weakrefs
@@ -437,6 +437,32 @@ class ForgottenRememberedEntry(Barrier):
     def before_write(self, obj: Object, index: int) -> None:
         if obj.cards is not None:  # Correct: without cards, obj itself is remembered.
             super().before_write(obj, index)
+
+
+@REFERENCE.bug("age-overflows", "our own: an age in four bits, as in HotSpot", ("heap",), 19)
+class AgeOverflows(MajorCollection):
+    """An identity is forgotten after 16 major collections, because its age has four bits."""
+
+    _AGES = 16
+
+    def __init__(self, heap: MajorHeap) -> None:
+        super().__init__(heap)
+        self._ages: dict[Object, int] = {}
+
+    def step(self, reserve_bytes: int) -> bool:
+        was_finalizing = self.state is FINALIZING
+        has_changed = super().step(reserve_bytes)
+        if was_finalizing:
+            self._make_older()
+        return has_changed
+
+    def _make_older(self) -> None:
+        for obj in self._heap.roots:
+            if obj.identity:
+                # Correct: min(age + 1, self._AGES - 1).
+                self._ages[obj] = (self._ages.get(obj, 0) + 1) % self._AGES
+                if not self._ages[obj]:
+                    obj.identity = 0
 
 
 @REFERENCE.bug(

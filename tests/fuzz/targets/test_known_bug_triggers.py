@@ -121,6 +121,7 @@ TRIGGERS: dict[str, Scenario] = {
     "pinned-white-object": [*PARENT_OF_PINNED, do.Unpin(0), do.Free(0), FULL],
     "stale-nursery-pointer": [do.AllocateArray(6), NODE, do.Write(0, 5, 1), MINOR],
     "forgotten-remembered-entry": [NODE, MINOR, NODE, do.Write(0, 0, 1), MINOR],
+    "age-overflows": [NODE, do.TakeIdentity(0), *[FULL] * 16, do.TakeIdentity(0)],
     "shadow-keeps-number": [NODE, do.TakeIdentity(0), do.WriteNumber(0, 1), MINOR],
     "word-lost-by-large": [OUTSIDE],
     "move-cuts-string": [do.AllocateString(17), MINOR, CONTENTS],
@@ -290,6 +291,8 @@ NEAR_MISSES: dict[str, Scenario] = {
     "forgotten-remembered-entry": [NODE, NODE, do.Write(0, 0, 1), MINOR],
     # It was written before its identity was taken.
     "shadow-keeps-number": [NODE, do.WriteNumber(0, 1), do.TakeIdentity(0), MINOR],
+    # It is younger.
+    "age-overflows": [NODE, do.TakeIdentity(0), *[FULL] * 15, do.TakeIdentity(0)],
     # It is in the nursery.
     "word-lost-by-large": [NODE],
     # Nothing is kept, and both are alive.
