@@ -69,7 +69,7 @@ def plots_of(timing: Iterable[Timing]) -> Iterator[Plot]:
     for column, name in enumerate(PLOTTED, 1):
         lines = tuple(tuple((it[0] / size, it[column]) for it in history) for history in histories)
         top = max((value for line in lines for _, value in line), default=0)
-        axis = f"{unit} since a session's start"
+        axis = f"{unit} since the start of a session"
         yield Plot(name, axis, seconds / size or 1.0, MARGIN * max(1, top), lines)
 
 

@@ -30,7 +30,7 @@ def test_a_plot_has_a_line_for_each_session() -> None:
 
 def test_the_axes_are_labelled_and_large_enough() -> None:
     plot, *_ = plots_of([timing_of(*HISTORY)])
-    assert (plot.axis, plot.end) == ("min since a session's start", 120)
+    assert (plot.axis, plot.end) == ("min since the start of a session", 120)
     assert plot.top > 90_000
 
 
@@ -68,7 +68,7 @@ def test_a_plot_has_the_colours_of_the_page_and_its_text_is_text() -> None:
     lines = {f"--line-{number}" for number in range(5)}
     assert {*re.findall(r"var\((--[\w-]+)\)", svg)} == {"--text", "--line", *lines}
     assert ">80k<" in svg
-    assert ">min since a session's start<" in svg
+    assert ">min since the start of a session<" in svg
 
 
 # Over nights.

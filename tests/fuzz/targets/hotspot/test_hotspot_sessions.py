@@ -98,7 +98,9 @@ def test_a_session_predicts_every_sample_and_every_place(
 ) -> None:
     counts = counts_of(Settled(target, **AS_USUAL | setting), actions)
     for name in ("samples", *reached):
-        assert counts[name] >= actions / 100, name
+        # Few objects lie outside a buffer: 23 to 41 of 3,000 actions, seeds 1 to 8.
+        share = 300 if name == "outside" else 100
+        assert counts[name] >= actions / share, name
     assert [name for name in not_reached if counts[name]] == []
 
 
