@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 CONTRACT = {
@@ -49,6 +50,17 @@ def end_with(code: int, *complaint: str) -> None:
 
 def end_by_signal() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def break_twice() -> None:
+    """The first two processes break; the second argument is the file that counts them."""
+    with Path(sys.argv[2]).open("a+", encoding="ascii") as file:
+        file.write("x")
+        file.seek(0)
+        times = len(file.read())
+    if times <= 2:
+        end_by_signal()
+    say(json.dumps(RIGHT))
 
 
 def hang() -> None:
@@ -110,6 +122,7 @@ def say_long_line() -> None:
 
 MISBEHAVIOURS: dict[str, Any] = {
     "signal": end_by_signal,
+    "breaks-twice": break_twice,
     "exit": lambda: end_with(3, "boom"),
     "silent-exit": lambda: end_with(0),
     "sanitizer": lambda: end_with(

@@ -260,12 +260,21 @@ class Runtime(MutatorProcess):
                 address = thread.storage_end - self.generator + WORD_BYTES * place
                 thread.ask(Ask.POKE, address, word - (word >> 63 << 64))
 
+    def _unknown_sampler(self) -> BadInputError:
+        return BadInputError(
+            f"the sampler of .NET {self.version} is not known; "
+            "name a program or an SDK of .NET 10 with --dotnet"
+        )
+
     def _find_places(self) -> None:
         """Find the places, and have each thread do everything once: first times allocate.
 
         Sampling is on meanwhile, since only then a thread's generator exists and changes.
         """
-        self.enable()
+        try:
+            self.enable()
+        except RuntimeError as problem:
+            raise self._unknown_sampler() from problem
         found = Counter(
             (self._find_context(thread), self._find_generator(thread)) for thread in self.threads
         )
@@ -274,10 +283,7 @@ class Runtime(MutatorProcess):
         # All threads have the same layout. On a busy machine one thread of 500 misleads,
         # since what runs there for the first time allocates.
         if 2 * count <= len(self.threads) or 0 in places:
-            raise BadInputError(
-                f"the sampler of .NET {self.version} is not known; "
-                "name a program or an SDK of .NET 10 with --dotnet"
-            )
+            raise self._unknown_sampler()
         self.context, self.generator = places
         for thread in self.threads:
             thread.ask(Ask.BOUNDS, thread.storage_end - self.context)

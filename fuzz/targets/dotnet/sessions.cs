@@ -47,16 +47,16 @@ unsafe partial class Mutator
         disable = (Disabled)CallerOf("Disable", typeof(Disabled));
     }
 
-    // The session, or 0 if the runtime refuses it.
+    // The session, or 0 if the runtime refuses it or its core library has no such method.
     static long EnableSampling()
     {
-        return (long)enable(samplesFile, NettraceFormat, BufferMiB, provider, 1);
+        return enable == null ? 0 : (long)enable(samplesFile, NettraceFormat, BufferMiB, provider, 1);
     }
 
     // A delegate that calls this method of the core library, the one that takes no array or span.
+    // Null if there is none.
     static Delegate CallerOf(string name, Type type)
     {
-        Type internals = typeof(object).Assembly.GetType(Internals);
         MethodInfo signature = type.GetMethod("Invoke");
         ParameterInfo[] parameters = signature.GetParameters();
         Type[] types = new Type[parameters.Length];
@@ -67,11 +67,22 @@ unsafe partial class Mutator
         ILGenerator code = caller.GetILGenerator();
         for (int place = 0; place < types.Length; place++)
             code.Emit(OpCodes.Ldarg, place);
-        const BindingFlags Internal = BindingFlags.Static | BindingFlags.NonPublic;
-        foreach (MethodInfo method in internals.GetMethods(Internal))
-            if (method.Name == name && method.GetParameters().Length == types.Length)
-                code.Emit(OpCodes.Call, method);
+        MethodInfo called = Internal(name, types.Length);
+        if (called == null)
+            return null;
+        code.Emit(OpCodes.Call, called);
         code.Emit(OpCodes.Ret);
         return caller.CreateDelegate(type);
+    }
+
+    static MethodInfo Internal(string name, int parameters)
+    {
+        Type internals = typeof(object).Assembly.GetType(Internals);
+        if (internals == null)
+            return null;
+        foreach (MethodInfo method in internals.GetMethods(BindingFlags.Static | BindingFlags.NonPublic))
+            if (method.Name == name && method.GetParameters().Length == parameters)
+                return method;
+        return null;
     }
 }

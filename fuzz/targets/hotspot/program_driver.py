@@ -242,14 +242,25 @@ class ProgramDriver(HotspotDriver):
             raise JavaError("the program throws an exception")
 
     def _run_in_virtual_thread(self) -> None:
-        """Run the program, and carry out what it cannot while it is unmounted."""
+        """Run the program, and carry out what it cannot while it is unmounted.
+
+        It always runs to its end: all programs share one lock, which it may have.
+        """
         threads = self._virtual_threads
         threads.start(f"{PROGRAM}{self._programs - 1}", RUN)
         while threads.go_on():
             if self._waiting is not None:
-                threads.check_unmounted()
+                number, _ = self._waiting
+                self._check_unmounted(number)
                 self._answer_waiting()
-                threads.check_unmounted()
+                self._check_unmounted(number)
+
+    def _check_unmounted(self, number: int) -> None:
+        """Fail an action if the virtual thread is mounted while it is carried out."""
+        try:
+            self._virtual_threads.check_unmounted()
+        except JavaError as problem:
+            self._fail(number, problem)
 
     def _is_warm(self, rounds: int) -> bool:
         """Whether the machine has compiled the program. Raises JavaError if it does not.
@@ -293,7 +304,10 @@ class ProgramDriver(HotspotDriver):
         """See Listener."""
         self._at = number
         self._told.add(number)
-        self._check_tier(number)
+        try:
+            self._check_tier(number)
+        except Exception as problem:  # noqa: BLE001 - the program goes on
+            self._fail(number, problem)
         self._waiting = number, value
         if self._leaves_at(number):
             return True
@@ -316,13 +330,13 @@ class ProgramDriver(HotspotDriver):
         return when == EACH_TIME or (when == EVERY_SECOND_TIME and number % 2 == 1)
 
     def _check_tier(self, number: int) -> None:
-        """Fail an action if the program, which has called for it, did not run in its tier."""
+        """Raise JavaError if the program, which has called for an action, is not in its tier."""
         is_c2, is_in_code = self._level == LEVELS[C2], self._is_in_machine_code(2)
         has_trapped = number >= self._program.traps_at and is_c2
         self._has_left |= self._is_generational_z and is_c2 and not is_in_code
         has_left = has_trapped or self._has_left or not self._code
         if is_in_code is has_left:
-            self._fail(number, JavaError(f"the program did not run at level {self._level}"))
+            raise JavaError(f"the program did not run at level {self._level}")
 
     def _answer_waiting(self) -> None:
         """Carry out the action that the program has called for, or get its value."""

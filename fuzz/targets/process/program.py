@@ -111,8 +111,9 @@ class ProcessTarget(FullTarget):
             configuration.get(each.name, each.default) for each in settings if each.of_process
         )
         self._performed: list[Action] = []
-        self._lost: list[Action] = []
-        """The next actions of a batch that broke: one of them breaks the program again."""
+        self._lost: list[list[Action]] = []
+        """The next actions of batches that broke, in the parts in which they are sent again."""
+        self._batch_length = 0
         self._send_nothing_ahead()
 
     def _send_nothing_ahead(self) -> None:
@@ -293,7 +294,11 @@ class ProcessTarget(FullTarget):
         self._send_nothing_ahead()
         if len(unanswered) == 1:
             return self._broken(seen)
-        self._lost = unanswered if self._is_batch else []
+        if self._is_batch:
+            # After answers the next action is likely to be the one, and each hang costs a timeout.
+            has_answered = len(unanswered) < self._batch_length
+            first = 1 if has_answered else _half(unanswered)
+            self._lost = [*_parts(unanswered, first), *self._lost]
         return self._perform_in_lockstep(action, seen)
 
     def _perform(self, action: Action) -> Observation:
@@ -343,16 +348,15 @@ class ProcessTarget(FullTarget):
     def _send_batch(self, action: Action) -> None:
         """Send the announced actions, or else this action behind all performed ones.
 
-        After a break, half of the lost ones. The performed ones were judged before: their answers
+        After a break, a part of the lost ones. The performed ones were judged before: their answers
         are dropped.
         """
         if self._performed:
             if self.starts_afresh:
                 self._break_off()
             self._begin()
-        half = -(-len(self._lost) // 2)
-        batch = self._lost[:half] or list(self._announced) or [action]
-        self._lost = self._lost[half:]
+        batch = self._lost.pop(0) if self._lost else list(self._announced) or [action]
+        self._batch_length = len(batch)
         # Before an answer is read, so that a break is attributed to one of them.
         self._sent.extend(batch)
         conversation = self._open()
@@ -377,6 +381,8 @@ class ProcessTarget(FullTarget):
             return self._perform_after_break(action, problem)
         except Cancelled:
             self._break_off()
+            if len(self._sent) > 1:  # Which one broke it is not known.
+                raise
             return self._broken(seen)
 
     def _broken(self, problem: Exception) -> Observation:
@@ -416,6 +422,18 @@ class ProcessTarget(FullTarget):
         finally:
             self._break_off()
         return None if line is None else _too_much(line)
+
+
+def _half(actions: Sequence[Action]) -> int:
+    return -(-len(actions) // 2)
+
+
+def _parts(actions: list[Action], first: int) -> Iterator[list[Action]]:
+    """That many actions, then half of the rest, and so on to the last one."""
+    while actions:
+        yield actions[:first]
+        actions = actions[first:]
+        first = _half(actions)
 
 
 def _at(where: str, problem: Exception) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
+from fuzz.cancellation import Cancelled, cancelled_when
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import Engine
 from fuzz.engines.random import RandomEngine
@@ -21,8 +22,9 @@ STRING, FULL = AllocateString(1), CollectFull()
 TRACE = [STRING, Free(0), STRING, FULL, AllocateString(2)]
 
 
-def batch_target(misbehaviour: str = "nothing", *, fresh_process: bool = False) -> ProcessTarget:
-    command = (sys.executable, "-E", "-S", str(ADAPTER), misbehaviour, "batch")
+def batch_target(*misbehaviour: str, fresh_process: bool = False) -> ProcessTarget:
+    arguments = misbehaviour or ("nothing",)
+    command = (sys.executable, "-E", "-S", str(ADAPTER), *arguments, "batch")
     return ProcessTarget("process", command, 600, fresh_process=fresh_process)
 
 
@@ -55,19 +57,44 @@ def test_the_action_that_breaks_a_long_batch_is_blamed(before: int) -> None:
     assert failure.actions == tuple(trace[: before + 1])
 
 
-def test_what_breaks_a_batch_is_searched_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[int] = []
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ends of the batches that programs got."""
+    ends: list[str] = []
 
-    class Counting(Conversation):
+    class Recording(Conversation):
         @override
         def send(self, line: str) -> None:
-            sent.append(line == BATCH_END)
+            ends.extend([line] * (line == BATCH_END))
             super().send(line)
 
-    monkeypatch.setattr("fuzz.targets.process.program.Conversation", Counting)
-    failure = run_actions(batch_target("signal"), {}, [*[STRING, Free(0)] * 31, FULL, STRING])
+    monkeypatch.setattr("fuzz.targets.process.program.Conversation", Recording)
+    return ends
+
+
+LONG_TRACE = [*[STRING, Free(0)] * 31, FULL, STRING]
+
+
+def test_what_breaks_a_batch_is_searched_by_halves(sent: list[str]) -> None:
+    failure = run_actions(batch_target("signal"), {}, LONG_TRACE)
     assert failure is not None
-    assert sum(sent) == 1 + 6  # All 64, and then halves: 32, 48, 56, 60, 62, 63.
+    assert len(sent) == 1 + 6  # All 64, and then halves: 32, 48, 56, 60, 62, 63.
+
+
+def test_a_program_that_breaks_twice_still_gets_a_batch_in_few_parts(
+    sent: list[str], tmp_path: Path
+) -> None:
+    trace = [*[STRING, Free(0)] * 20, FULL, *[STRING, Free(0)] * 11, STRING]
+    failure = run_actions(batch_target("breaks-twice", str(tmp_path / "times")), {}, trace)
+    assert failure is not None
+    assert failure.actions == tuple(trace)
+    # All 64, 32 and 16, which break again; 8, 4, 2, 1, 1 of these, and the same of the last 16.
+    assert len(sent) == 3 + 2 * 5
+
+
+def test_a_cancelled_search_blames_no_action(sent: list[str]) -> None:
+    with pytest.raises(Cancelled), cancelled_when(lambda: len(sent) > 1):
+        run_actions(batch_target("signal"), {}, [FULL, *LONG_TRACE])
 
 
 @pytest.mark.parametrize(

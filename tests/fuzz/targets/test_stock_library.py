@@ -46,6 +46,14 @@ def test_one_wrong_byte_of_a_large_block_is_noticed(allocator: Allocator, place:
     assert not allocator.is_filled(ctypes.addressof(block), 3, LARGE_BYTES)
 
 
+def test_nothing_is_written_behind_a_block_that_keeps_more_than_it_has(
+    allocator: Allocator,
+) -> None:
+    block = ctypes.create_string_buffer(b"x" * BLOCK_BYTES, BLOCK_BYTES)
+    allocator.fill(ctypes.addressof(block), 3, BLOCK_BYTES // 2, kept_bytes=BLOCK_BYTES)
+    assert block.raw[BLOCK_BYTES // 2 :] == b"x" * (BLOCK_BYTES // 2)
+
+
 @pytest.mark.parametrize("kept_bytes", [0, 5, NUMBER_BYTES, FIRST_PERIOD_END + 1])
 def test_a_block_that_keeps_its_first_bytes_is_filled_behind_them(
     allocator: Allocator, kept_bytes: int
