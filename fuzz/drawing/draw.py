@@ -163,13 +163,17 @@ def draw_from_scenario(situation: Situation, choices: Choices) -> Action | None:
         situation.take_turn(choices)
     situation.found_legal = None
     action = next_of(situation.scenario)
-    if action is None or (
-        action is not situation.found_legal
-        and why_illegal(action, situation.contract, situation.bench.shadow)
-    ):
+    if action is None:
         situation.scenario = None
         return None
-    return action.by(situation.thread) if situation.thread else action
+    is_legal = action is situation.found_legal
+    if situation.thread:
+        action = action.by(situation.thread)
+    # A rule may have ended the thread that a scenario has chosen.
+    if not is_legal and why_illegal(action, situation.contract, situation.bench.shadow):
+        situation.scenario = None
+        return None
+    return action
 
 
 def draw_length(choices: Choices, contract: Contract) -> int:

@@ -23,6 +23,7 @@ from fuzz.protocol import actions as do
 from fuzz.protocol.actions import NAMES, SLOT_FIELDS, Action, name_of
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.layout import KindLayout
+from fuzz.protocol.target import contract_of
 from fuzz.run import Run, rerun
 from fuzz.targets import make_target
 from fuzz.targets.references.collector import SETTINGS
@@ -474,3 +475,17 @@ def test_two_blocks_take_one_period(blocks: Contract, simplest: Choices, last: C
         for source in (simplest, last)
     ]
     assert drawn == [[do.Malloc(32), do.Malloc(0)], []]
+
+
+def test_a_scenario_does_not_use_a_thread_that_a_rule_has_ended(simplest: Choices) -> None:
+    contract = contract_of(make_target("reference-threads"))
+    situation = Situation(contract, Bench(contract))
+    situation.bench.shadow.ended_threads.add(1)
+
+    def by_that_thread() -> Scenario:
+        situation.thread = 1
+        yield do.AllocateNode(0)
+
+    situation.scenario = by_that_thread()
+    assert draw_from_scenario(situation, simplest) is None
+    assert situation.scenario is None

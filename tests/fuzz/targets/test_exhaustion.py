@@ -35,7 +35,8 @@ MISTAKES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "overshoot": {"heap_bytes_max": 2**24, "overshoot_bytes": 2**20},
     },
 }
-ACTIONS = {"reference-exhaustion": 5000, "incminimark-exhaustion": 2000, "hotspot-exhaustion": 2000}
+ACTIONS = {"reference-exhaustion": 5000, "incminimark-exhaustion": 2000, "hotspot-exhaustion": 4000}
+# Five of the seeds 1 to 6 find the overshoot of HotSpot within 2,000 actions, and 1 within 4,000.
 each_target = pytest.mark.parametrize("name", ACTIONS)
 of_pypy = pytest.mark.parametrize("name", ["reference-exhaustion", "incminimark-exhaustion"])
 FULL_HEAP = do.AllocateString(872)
