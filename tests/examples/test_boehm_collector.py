@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow  # It has to be compiled first.
 BOEHM = Path(__file__).parents[2] / "examples" / "boehm"
 CLEAN, MISMATCH = 0, 1
 ACTIONS_MAX = 12
-"""The collector is conservative: one machine needs 10 actions, and another one 11, for one commit."""
-"""Of a reduced trace."""
+"""Of a reduced trace. The collector is conservative: for one commit, one machine reduces a trace to
+10 actions, and another one to 11."""
 
 Session = Callable[..., tuple[int, list[dict[str, Any]]]]
 
