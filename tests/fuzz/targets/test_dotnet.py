@@ -476,7 +476,7 @@ def test_a_session_in_tier_1_that_calls_the_runtime_has_no_failure(target: FullT
     assert in_tier.samples >= 20
 
 
-@pytest.mark.night
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", range(len(TIERS)))
 @pytest.mark.parametrize("maker", [NEW, CALL])
 def test_a_session_in_each_tier_has_no_failure(maker: int, tier: int, target: FullTarget) -> None:
