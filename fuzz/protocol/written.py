@@ -36,22 +36,19 @@ def number_in(data: bytes) -> int:
     return int.from_bytes(data[:NUMBER_BYTES], "little")
 
 
-def parts_of(number: int, length: int) -> tuple[bytes, bytes, int]:
-    """The first bytes of the object, and a table that has the others from an offset on.
-
-    So nothing is copied to compare a block of megabytes.
-    """
-    head = (number % 2 ** (8 * NUMBER_BYTES)).to_bytes(NUMBER_BYTES, "little")
-    start = number * STRIDE % PERIOD_BYTES
+def part_of(number: int, start: int, stop: int) -> bytes:
+    """The bytes of the object with that number, 0 or more, at the offsets from start up to stop."""
+    head = (number % 2 ** (8 * NUMBER_BYTES)).to_bytes(NUMBER_BYTES, "little")[start:stop]
+    first = (number * STRIDE + start + len(head)) % PERIOD_BYTES
+    last = first + stop - start - len(head)
     # A power of two of periods, so that few tables are kept.
-    count = 1 << ((start + length) // PERIOD_BYTES).bit_length()
-    return head[:length], _periods(count), start + NUMBER_BYTES
+    table = _periods(1 << (last // PERIOD_BYTES).bit_length())
+    return b"".join((head, memoryview(table)[first:last]))
 
 
 def contents_of(number: int, length: int) -> bytes:
-    """The bytes of the object with that number, 0 or more."""
-    head, table, start = parts_of(number, length)
-    return b"".join((head, memoryview(table)[start : start + length - len(head)]))
+    """The bytes of the object with that number."""
+    return part_of(number, 0, length)
 
 
 def row_of(data: bytes, number: int | None = None) -> list[int]:

@@ -2,8 +2,9 @@
 
 Each thread of the mutator is a thread of this process, and the library has a sampler for each. The
 threads take turns. Each block is filled with the bytes of its number, which are compared when it is
-resized, freed or checked, and at the next header. Invariant: a header frees all blocks, so the
-answers to a trace do not depend on the traces before it.
+resized, freed or checked, and at the next header. Of a large block only the pieces that `pieces`
+states are filled and compared. Two blocks that overlap show by their addresses. Invariant: a header
+frees all blocks, so the answers to a trace do not depend on the traces before it.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import count
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
 
 from fuzz.protocol import actions
 from fuzz.protocol.actions import Action, name_of, requested_bytes
 from fuzz.protocol.contract import Contract
-from fuzz.protocol.written import NUMBER_BYTES, contents_of, row_of
+from fuzz.protocol.written import NUMBER_BYTES, SHOWN_BYTES, contents_of, number_in
 from fuzz.targets.allocators.stock_library import Allocator
 from fuzz.targets.process.driver import CarryOut, Driver
 from fuzz.targets.process.threads import Result, Threads
@@ -32,13 +33,6 @@ class DamageError(ValueError):
     """A block has other bytes than were written, or than calloc promises."""
 
 
-class KeptBytes(NamedTuple):
-    """What a resized block keeps: its number, and the first bytes, which are not written again."""
-
-    number: int
-    size_bytes: int
-
-
 @attrs.frozen
 class StockBlock:
     """A live block of which `size_bytes` were requested, filled with the bytes of its number."""
@@ -49,32 +43,33 @@ class StockBlock:
     capacity_bytes: int
     number: int
 
-    def write(self, kept_bytes: int = 0) -> None:
-        """Write its bytes, except for the first ones, which are there already."""
-        self.library.fill(self.address, self.number, self.capacity_bytes, kept_bytes)
+    def write(self) -> None:
+        self.library.fill(self.address, self.number, self.capacity_bytes)
 
     def check(self) -> None:
         """Raises DamageError if a byte has changed. It is written again, so that it shows once."""
         if difference := self.difference(self.capacity_bytes):
             self.write()
-            raise DamageError(f"block {self.number} is damaged: {difference}")
+            raise DamageError(f"block {self.number} is damaged: {_shown(*difference)}")
 
     def row(self) -> list[int]:
         """The answer of `check_contents`. Raises DamageError for a byte that was not requested."""
-        if self.difference(self.capacity_bytes):
-            row = row_of(self.library.read(self.address, self.size_bytes), self.number)
-            if len(row) == 1:
+        row = [number_in(contents_of(self.number, min(self.size_bytes, NUMBER_BYTES)))]
+        if difference := self.difference(self.capacity_bytes):
+            offset, found = difference
+            if offset >= self.size_bytes:
                 self.check()
             self.write()
-            return row
-        return row_of(contents_of(self.number, min(self.size_bytes, NUMBER_BYTES)))
+            row += [offset, *found[: self.size_bytes - offset][:SHOWN_BYTES]]
+        return row
 
-    def difference(self, length: int) -> str:
-        """The first of its bytes that has changed, and those after it; empty if none has."""
-        if self.library.is_filled(self.address, self.number, length):
-            return ""
-        _, offset, *found = row_of(self.library.read(self.address, length), self.number)
-        return f"at offset {offset} it has {bytes(found).hex(' ')}"
+    def difference(self, length: int) -> tuple[int, bytes] | None:
+        """The first of its bytes that has changed, and those after it."""
+        return self.library.difference(self.address, self.number, length)
+
+
+def _shown(offset: int, found: bytes) -> str:
+    return f"at offset {offset} it has {found[:SHOWN_BYTES].hex(' ')}"
 
 
 class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
@@ -164,6 +159,9 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
     def realloc(self, action: actions.Realloc) -> int:
         old, size_bytes = self.blocks[action.root], self._checked_size(action)
         old.check()
+        kept_bytes = min(old.size_bytes, size_bytes)
+        # The last bytes that are kept may be in no piece of the block.
+        self.library.fill(old.address, old.number, kept_bytes)
 
         def call() -> int:
             address = self.library.realloc(old.address, size_bytes)
@@ -173,12 +171,10 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
 
         address = self.allocated(action.thread, call)
         moved = attrs.evolve(old, address=address)
-        kept_bytes = min(old.size_bytes, size_bytes)
         lost = moved.difference(kept_bytes)
-        kept = KeptBytes(old.number, 0 if lost else kept_bytes)
-        capacity_bytes = self.keep(address, action.root, size_bytes, kept)
+        capacity_bytes = self.keep(address, action.root, size_bytes, old.number)
         if lost:
-            raise DamageError(f"realloc lost what was in block {old.number}: {lost}")
+            raise DamageError(f"realloc lost what was in block {old.number}: {_shown(*lost)}")
         return capacity_bytes
 
     def free(self, root: int) -> None:
@@ -197,14 +193,22 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
             )
         return size_bytes
 
-    def keep(self, address: int, root: int, size_bytes: int, kept: KeptBytes | None = None) -> int:
-        """Fill the block, and put it into a root slot; returns its usable bytes."""
-        number, kept_bytes = kept or (next(self._numbers), 0)
+    def keep(self, address: int, root: int, size_bytes: int, number: int | None = None) -> int:
+        """Fill the block, and put it into a root slot; returns its usable bytes.
+
+        Raises DamageError if it overlaps another one, and does not keep it, so that it shows once.
+        """
+        number = next(self._numbers) if number is None else number
         capacity_bytes = self.library.usable_bytes(address)
+        del self.blocks[root : root + 1]
+        for other in self.blocks:
+            is_behind = address >= other.address + other.capacity_bytes
+            if not is_behind and address + capacity_bytes > other.address:
+                raise DamageError(f"block {number} overlaps block {other.number}")
         block = StockBlock(self.library, address, size_bytes, capacity_bytes, number)
-        block.write(kept_bytes)
-        self.blocks[root : root + 1] = [block]
-        return block.capacity_bytes
+        block.write()
+        self.blocks.insert(root, block)
+        return capacity_bytes
 
     CARRY_OUT: ClassVar[CarryOut] = {
         actions.Malloc: lambda driver, each: driver.malloc(each),

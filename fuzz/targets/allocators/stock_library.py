@@ -9,12 +9,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from ctypes import c_int, c_size_t, c_void_p
-from functools import cache
 from typing import Any
 
 from fuzz.problems import BadInputError
-from fuzz.protocol.written import NUMBER_BYTES, PERIOD_BYTES, parts_of
 from fuzz.targets.allocators.find import STATIC_STORAGE
+from fuzz.targets.allocators.pieces import pieces_of
 
 
 def load(name: str, how_to_install: str) -> ctypes.PyDLL:
@@ -48,15 +47,6 @@ def there(address: int | None) -> int:
 
 
 _compare = declared(ctypes.PyDLL(None), "memcmp", c_int, c_void_p, c_void_p, c_size_t)
-"""Copies nothing, as a block may have 4 MiB."""
-ZEROS = 64
-"""This many bytes of a block are compared with zeros, the others with those this far before: a line
-of the processor's cache, with which comparing takes three quarters of the time."""
-
-
-@cache
-def _address_of(table: bytes) -> int:
-    return ctypes.cast(ctypes.c_char_p(table), c_void_p).value or 0
 
 
 class Allocator:
@@ -84,36 +74,24 @@ class Allocator:
         return not _compare(address, expected, len(expected))
 
     def is_zero(self, address: int, size_bytes: int) -> bool:
-        """Whether each byte is 0: the first ones are, and each other one equals one before it."""
-        first = min(size_bytes, ZEROS)
-        is_zero = self.holds(address, bytes(first))
-        return is_zero and not _compare(address, address + first, size_bytes - first)
+        """Whether the pieces of a block have zeros only."""
+        pieces = pieces_of(0, size_bytes)
+        return all(self.holds(address + at, bytes(len(piece))) for at, piece in pieces)
 
-    def fill(self, address: int, number: int, length: int, kept_bytes: int = 0) -> None:
-        """Write the bytes of that number, except for the first ones, which are there already.
+    def fill(self, address: int, number: int, length: int) -> None:
+        """Write the pieces of the block with that number."""
+        for offset, piece in pieces_of(number, length):
+            self.write(address + offset, piece)
 
-        See `fuzz/protocol/written.py`.
-        """
-        head, table, start = parts_of(number, length)
-        self.write(address, head)
-        # A library may report fewer usable bytes than were kept, which is what an oracle sees then.
-        done = min(max(len(head), kept_bytes), length)
-        source = _address_of(table) + start - len(head)
-        ctypes.memmove(address + done, source + done, length - done)
-
-    def is_filled(self, address: int, number: int, length: int) -> bool:
-        """Whether these bytes are there: those of a period, and others equal those before them.
-
-        A table for all of them would not stay in the processor's cache.
-        """
-        head, table, start = parts_of(number, min(length, NUMBER_BYTES + PERIOD_BYTES))
-        rest = address + len(head)
-        first = min(length - len(head), PERIOD_BYTES)
-        return (
-            self.holds(address, head)
-            and not _compare(rest, _address_of(table) + start, first)
-            and not _compare(rest, rest + PERIOD_BYTES, length - len(head) - first)
-        )
+    def difference(self, address: int, number: int, length: int) -> tuple[int, bytes] | None:
+        """The offset of the first wrong byte in the block's pieces, and its piece from there on."""
+        for offset, piece in pieces_of(number, length):
+            if not self.holds(address + offset, piece):
+                found = self.read(address + offset, len(piece))
+                pairs = enumerate(zip(found, piece, strict=True))
+                place = next(place for place, (got, right) in pairs if got != right)
+                return offset + place, found[place:]
+        return None
 
     def read(self, address: int, length: int) -> bytes:
         return ctypes.string_at(address, length)

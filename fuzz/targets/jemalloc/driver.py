@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from fuzz.protocol import actions
 from fuzz.protocol.contract import Contract
-from fuzz.targets.allocators.block_driver import BlockDriver, KeptBytes
+from fuzz.targets.allocators.block_driver import BlockDriver
 from fuzz.targets.jemalloc.contract import (
     BLOCK_BYTES_MAX,
     LARGE_BYTES,
@@ -60,10 +60,10 @@ class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
         self.observation.samples = self.library.backtraces - before
         return address
 
-    def keep(self, address: int, root: int, size_bytes: int, kept: KeptBytes | None = None) -> int:
+    def keep(self, address: int, root: int, size_bytes: int, number: int | None = None) -> int:
         """Observe where a large block was placed, too."""
         is_moved = [block.address for block in self.blocks[root : root + 1]] != [address]
-        capacity_bytes = super().keep(address, root, size_bytes, kept)
+        capacity_bytes = super().keep(address, root, size_bytes, number)
         if is_moved and capacity_bytes >= LARGE_BYTES:
             self.observation.at = address % PAGE_BYTES
         return capacity_bytes

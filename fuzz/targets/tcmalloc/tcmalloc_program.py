@@ -18,7 +18,6 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from fuzz.problems import BadInputError
-from fuzz.protocol.written import contents_of, parts_of
 from fuzz.targets.allocators.stock_library import Allocator
 from fuzz.targets.process.asked_process import AskedProcess
 from fuzz.targets.process.user_programs import compiled
@@ -122,20 +121,6 @@ class TcmallocProgram(Allocator):
     @override
     def holds(self, address: int, expected: bytes) -> bool:
         return self.read(address, len(expected)) == expected
-
-    @override
-    def fill(self, address: int, number: int, length: int, kept_bytes: int = 0) -> None:
-        self.write(address + kept_bytes, contents_of(number, length)[kept_bytes:])
-
-    @override
-    def is_filled(self, address: int, number: int, length: int) -> bool:
-        head, table, start = parts_of(number, length)
-        rest = self.read(address + len(head), length - len(head))
-        return self.holds(address, head) and table.startswith(rest, start)
-
-    @override
-    def is_zero(self, address: int, size_bytes: int) -> bool:
-        return self.holds(address, bytes(size_bytes))
 
     @override
     def write(self, address: int, data: bytes) -> None:

@@ -5,7 +5,9 @@ The allocator is the C library's own. Some of them damage a block.
 
 from __future__ import annotations
 
+import ctypes
 import sys
+from itertools import product
 from pathlib import Path
 
 import attrs
@@ -20,8 +22,10 @@ from fuzz.protocol.observation import Observation
 from fuzz.protocol.written import contents_of
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
+from fuzz.targets.allocators.pieces import WHOLE_BYTES, pieces_of
 
 BLOCK, CHECK = Malloc(24), CheckContents()
+LARGE_BYTES = 2 * WHOLE_BYTES + 5
 OFFSET = damaging_allocator.KEPT_BYTES + 1
 
 
@@ -78,7 +82,78 @@ def test_a_block_of_calloc_is_zero() -> None:
     assert last_of("calloc", Calloc(3, 5)).error == "DamageError: calloc's block is not all zero"
 
 
-@pytest.mark.parametrize("when", ["allocation", "resize", "beyond", "calloc"])
+def test_a_page_of_callocs_block_that_is_not_zero_is_noticed() -> None:
+    problem = last_of("calloc-page", Calloc(3, LARGE_BYTES)).error
+    assert problem == "DamageError: calloc's block is not all zero"
+
+
+@pytest.mark.parametrize("size_bytes", [1000, WHOLE_BYTES, WHOLE_BYTES + 1, LARGE_BYTES])
+@pytest.mark.parametrize("resized_bytes", [999, WHOLE_BYTES - 1, LARGE_BYTES - 1, 2 * LARGE_BYTES])
+def test_the_last_byte_that_a_resized_block_keeps_is_compared(
+    size_bytes: int, resized_bytes: int
+) -> None:
+    last = min(size_bytes, resized_bytes) - 1
+    problem = last_of("tail", Malloc(size_bytes), Realloc(0, resized_bytes)).error
+    assert problem is not None
+    assert problem.startswith(f"DamageError: realloc lost what was in block 1: at offset {last} ")
+
+
+@pytest.mark.parametrize("size_bytes", [1, 1000, LARGE_BYTES])
+def test_the_first_byte_of_a_resized_block_is_compared(size_bytes: int) -> None:
+    problem = last_of("head", Malloc(size_bytes), Realloc(0, LARGE_BYTES + 1)).error
+    assert problem is not None
+    assert problem.startswith("DamageError: realloc lost what was in block 1: at offset 0 ")
+
+
+@pytest.mark.parametrize("resized_bytes", [LARGE_BYTES // 2, 2 * LARGE_BYTES])
+def test_a_run_that_a_resized_block_loses_in_its_middle_is_noticed(resized_bytes: int) -> None:
+    problem = last_of("run", Malloc(LARGE_BYTES), Realloc(0, resized_bytes)).error
+    assert problem is not None
+    assert problem.startswith("DamageError: realloc lost what was in block 1: at offset ")
+
+
+def test_a_resized_block_without_damage_is_right() -> None:
+    sizes = (1000, WHOLE_BYTES, LARGE_BYTES, 2 * LARGE_BYTES)
+    for size_bytes, resized_bytes in product(sizes, sizes):
+        resized = (Malloc(size_bytes), Realloc(0, resized_bytes), Realloc(0, size_bytes + 1), CHECK)
+        assert last_of("never", *resized).contents == [[1]]
+
+
+@pytest.mark.parametrize("size_bytes", [24, LARGE_BYTES])
+def test_a_block_that_overlaps_another_one_is_an_error_once(size_bytes: int) -> None:
+    driver = DamagingDriver("damaging", "overlap")
+    driver.start({})
+    driver.perform(Malloc(size_bytes))
+    problem = driver.perform(Malloc(8)).error
+    assert problem == "DamageError: block 2 overlaps block 1"
+    assert driver.perform(CHECK).contents == [[1]]
+
+
+def test_a_wrong_byte_between_two_pieces_of_a_large_block_is_missed() -> None:
+    """Which the pages of the targets say."""
+    driver = DamagingDriver("damaging", "never")
+    driver.start({})
+    driver.perform(Malloc(LARGE_BYTES))
+    ctypes.memset(driver.blocks[0].address + LARGE_BYTES // 2 + 1, 7, 1)
+    assert driver.perform(CHECK).contents == [[1]]
+
+
+def test_a_wrong_byte_in_a_line_of_a_large_block_is_answered_with_those_after_it() -> None:
+    driver = DamagingDriver("damaging", "never")
+    driver.start({})
+    driver.perform(Malloc(LARGE_BYTES))
+    offset, line = pieces_of(1, LARGE_BYTES)[1]
+    ctypes.memset(driver.blocks[0].address + offset + len(line) - 1, 7, 1)
+    assert driver.perform(CHECK).contents == [[1, offset + len(line) - 1, 7]]
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        *("allocation", "beyond", "overlap", "calloc", "calloc-page"),
+        *("resize", "head", "tail", "run"),
+    ],
+)
 def test_a_session_finds_each_damage(when: str) -> None:
     failure = first_failure(DamagingDriver("damaging", when), 1000)
     assert failure is not None
