@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from functools import cache
 
-NUMBER_BYTES = 8
+NUMBER_BYTES, NUMBERS = 8, 2**64
 PERIOD_BYTES = 2**16
 STRIDE = 40503
 """How far apart the bytes of two objects start in a period."""
@@ -38,7 +38,9 @@ def number_in(data: bytes) -> int:
 
 def part_of(number: int, start: int, stop: int) -> bytes:
     """The bytes of the object with that number, 0 or more, at the offsets from start up to stop."""
-    head = (number % 2 ** (8 * NUMBER_BYTES)).to_bytes(NUMBER_BYTES, "little")[start:stop]
+    head = (number % NUMBERS).to_bytes(NUMBER_BYTES, "little")[start:stop]
+    if stop <= NUMBER_BYTES:
+        return head  # Without a table, which takes 10 ms to make.
     first = (number * STRIDE + start + len(head)) % PERIOD_BYTES
     last = first + stop - start - len(head)
     # A power of two of periods, so that few tables are kept.

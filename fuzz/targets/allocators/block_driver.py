@@ -48,14 +48,14 @@ class StockBlock:
 
     def check(self) -> None:
         """Raises DamageError if a byte has changed. It is written again, so that it shows once."""
-        if difference := self.difference(self.capacity_bytes):
+        if difference := self.difference():
             self.write()
             raise DamageError(f"block {self.number} is damaged: {_shown(*difference)}")
 
     def row(self) -> list[int]:
         """The answer of `check_contents`. Raises DamageError for a byte that was not requested."""
         row = [number_in(contents_of(self.number, min(self.size_bytes, NUMBER_BYTES)))]
-        if difference := self.difference(self.capacity_bytes):
+        if difference := self.difference():
             offset, found = difference
             if offset >= self.size_bytes:
                 self.check()
@@ -63,9 +63,9 @@ class StockBlock:
             row += [offset, *found[: self.size_bytes - offset][:SHOWN_BYTES]]
         return row
 
-    def difference(self, length: int) -> tuple[int, bytes] | None:
-        """The first of its bytes that has changed, and those after it."""
-        return self.library.difference(self.address, self.number, length)
+    def difference(self) -> tuple[int, bytes] | None:
+        """The offset of the first byte that has changed, and the bytes from there on."""
+        return self.library.difference(self.address, self.number, self.capacity_bytes)
 
 
 def _shown(offset: int, found: bytes) -> str:
@@ -170,8 +170,7 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
             return address
 
         address = self.allocated(action.thread, call)
-        moved = attrs.evolve(old, address=address)
-        lost = moved.difference(kept_bytes)
+        lost = self.library.difference(address, old.number, kept_bytes)
         capacity_bytes = self.keep(address, action.root, size_bytes, old.number)
         if lost:
             raise DamageError(f"realloc lost what was in block {old.number}: {_shown(*lost)}")
