@@ -2,9 +2,9 @@
 
 Each thread of the mutator is a thread of this process, and the library has a sampler for each. The
 threads take turns. Each block is filled with the bytes of its number, which are compared when it is
-resized, freed or checked, and at the next header. Of a large block only the pieces that `pieces`
-states are filled and compared. Two blocks that overlap show by their addresses. Invariant: a header
-frees all blocks, so the answers to a trace do not depend on the traces before it.
+resized, freed or checked, and at the next header. Of a large block, only its pieces are: see
+`pieces`. Blocks that overlap show by their addresses. Invariant: a header frees all blocks, so the
+answers to a trace do not depend on the traces before it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ AnySampler = TypeVar("AnySampler")
 
 
 class DamageError(ValueError):
-    """A block has other bytes than were written, or than calloc promises."""
+    """A block has other bytes than were written, or than calloc promises, or overlaps another."""
 
 
 @attrs.frozen
 class StockBlock:
-    """A live block of which `size_bytes` were requested, filled with the bytes of its number."""
+    """A live block of `size_bytes` requested bytes. Its pieces have the bytes of its number."""
 
     library: Allocator
     address: int
@@ -145,16 +145,17 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
     def malloc(self, action: actions.Malloc) -> int:
         size_bytes = self._checked_size(action)
         address = self.allocated(action.thread, lambda: self.library.malloc(size_bytes))
-        return self.keep(address, len(self.blocks), size_bytes)
+        return self.keep(address, len(self.blocks), size_bytes, next(self._numbers))
 
     def calloc(self, action: actions.Calloc) -> int:
         size_bytes, library = self._checked_size(action), self.library
         address = self.allocated(
             action.thread, lambda: library.calloc(action.count, action.size_bytes)
         )
-        if not library.is_zero(address, size_bytes):
+        number = next(self._numbers)
+        if not library.is_zero(address, number, size_bytes):
             raise DamageError("calloc's block is not all zero")
-        return self.keep(address, len(self.blocks), size_bytes)
+        return self.keep(address, len(self.blocks), size_bytes, number)
 
     def realloc(self, action: actions.Realloc) -> int:
         old, size_bytes = self.blocks[action.root], self._checked_size(action)
@@ -192,12 +193,11 @@ class BlockDriver(Driver, Generic[AnyLibrary, AnySampler]):
             )
         return size_bytes
 
-    def keep(self, address: int, root: int, size_bytes: int, number: int | None = None) -> int:
-        """Fill the block, and put it into a root slot; returns its usable bytes.
+    def keep(self, address: int, root: int, size_bytes: int, number: int) -> int:
+        """Fill the block of a number, and put it into a root slot; returns its usable bytes.
 
         Raises DamageError if it overlaps another one, and does not keep it, so that it shows once.
         """
-        number = next(self._numbers) if number is None else number
         capacity_bytes = self.library.usable_bytes(address)
         del self.blocks[root : root + 1]
         for other in self.blocks:

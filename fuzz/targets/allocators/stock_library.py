@@ -73,9 +73,9 @@ class Allocator:
         """Whether these bytes are there."""
         return not _compare(address, expected, len(expected))
 
-    def is_zero(self, address: int, size_bytes: int) -> bool:
-        """Whether the pieces of a block have zeros only."""
-        pieces = pieces_of(0, size_bytes)
+    def is_zero(self, address: int, number: int, size_bytes: int) -> bool:
+        """Whether the pieces of the block with that number have zeros only."""
+        pieces = pieces_of(number, size_bytes)
         return all(self.holds(address + at, bytes(len(piece))) for at, piece in pieces)
 
     def fill(self, address: int, number: int, length: int) -> None:

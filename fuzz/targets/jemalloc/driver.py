@@ -60,7 +60,7 @@ class JemallocDriver(BlockDriver[JemallocLibrary, ThreadSampler]):
         self.observation.samples = self.library.backtraces - before
         return address
 
-    def keep(self, address: int, root: int, size_bytes: int, number: int | None = None) -> int:
+    def keep(self, address: int, root: int, size_bytes: int, number: int) -> int:
         """Observe where a large block was placed, too."""
         is_moved = [block.address for block in self.blocks[root : root + 1]] != [address]
         capacity_bytes = super().keep(address, root, size_bytes, number)

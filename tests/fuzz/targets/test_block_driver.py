@@ -1,4 +1,4 @@
-"""The drivers of allocators compare whole blocks: when they are checked, freed, resized, and left.
+"""The drivers of allocators compare blocks when they are checked, freed, resized, and left.
 
 The allocator is the C library's own. Some of them damage a block.
 """
@@ -58,7 +58,7 @@ def test_a_byte_beyond_the_first_eight_is_answered_once_with_those_after_it() ->
     assert rows == [None, None, [[1, OFFSET, 0, *after], [2]], [[1], [2]]]
 
 
-def test_a_block_that_is_freed_is_compared_as_a_whole() -> None:
+def test_a_block_that_is_freed_is_compared() -> None:
     problem = last_of("allocation", BLOCK, BLOCK, Free(0)).error
     assert problem is not None
     assert problem.startswith(f"DamageError: block 1 is damaged: at offset {OFFSET} it has 00 ")
@@ -130,7 +130,7 @@ def test_a_block_that_overlaps_another_one_is_an_error_once(size_bytes: int) -> 
 
 
 def test_a_wrong_byte_between_two_pieces_of_a_large_block_is_missed() -> None:
-    """Which the pages of the targets say."""
+    """The pages of the targets say so."""
     driver = DamagingDriver("damaging", "never")
     driver.start({})
     driver.perform(Malloc(LARGE_BYTES))

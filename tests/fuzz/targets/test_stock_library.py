@@ -23,21 +23,21 @@ def allocator() -> Allocator:
 @pytest.mark.parametrize("size_bytes", [0, 1, BLOCK_BYTES, LARGE_BYTES])
 def test_zeros_are_zero_also_before_another_byte(allocator: Allocator, size_bytes: int) -> None:
     block = ctypes.create_string_buffer(bytes(size_bytes) + b"x")
-    assert allocator.is_zero(ctypes.addressof(block), size_bytes)
+    assert allocator.is_zero(ctypes.addressof(block), NUMBER, size_bytes)
 
 
 @pytest.mark.parametrize(
     ("place", "size_bytes"),
     [
         *((0, BLOCK_BYTES), (BLOCK_BYTES - 1, BLOCK_BYTES), (WHOLE_BYTES // 2 + 1, WHOLE_BYTES)),
-        *((END_BYTES - 1, LARGE_BYTES), (2 * WHOLE_BYTES, LARGE_BYTES)),
+        *((END_BYTES - 1, LARGE_BYTES), (LINE, LARGE_BYTES)),
         *((LARGE_BYTES - END_BYTES, LARGE_BYTES), (LARGE_BYTES - 1, LARGE_BYTES)),
     ],
 )
 def test_one_other_byte_is_noticed(allocator: Allocator, place: int, size_bytes: int) -> None:
     block = ctypes.create_string_buffer(size_bytes)
     block[place] = b"x"
-    assert not allocator.is_zero(ctypes.addressof(block), size_bytes)
+    assert not allocator.is_zero(ctypes.addressof(block), NUMBER, size_bytes)
 
 
 @pytest.mark.parametrize("length", [BLOCK_BYTES, WHOLE_BYTES])
