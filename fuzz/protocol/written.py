@@ -19,7 +19,9 @@ NUMBER_BYTES, NUMBERS = 8, 2**64
 PERIOD_BYTES = 2**16
 STRIDE = 40503
 """How far apart the bytes of two objects start in a period."""
-MULTIPLIER, TOP_BYTE = 2654435761, 24
+MULTIPLIER, TOP_BYTE = 2654435761, 3
+PRODUCT_BYTES = 6
+"""The bytes of a number below PERIOD_BYTES times MULTIPLIER."""
 SHOWN_BYTES = 16
 """How many bytes a row shows from the first wrong one on."""
 
@@ -28,7 +30,13 @@ SHOWN_BYTES = 16
 def _periods(count: int) -> bytes:
     if count > 1:
         return _periods(1) * count
-    return bytes((m * MULTIPLIER % 2**32) >> TOP_BYTE for m in range(PERIOD_BYTES))
+    # One product of all m at once takes a sixth of the time that PERIOD_BYTES products take. Each m
+    # has six bytes of a number, which its product fills at most.
+    lanes = bytearray(PRODUCT_BYTES * PERIOD_BYTES)
+    lanes[::PRODUCT_BYTES] = bytes(range(256)) * 256
+    lanes[1::PRODUCT_BYTES] = b"".join(bytes([high]) * 256 for high in range(256))
+    products = int.from_bytes(lanes, "little") * MULTIPLIER
+    return products.to_bytes(len(lanes), "little")[TOP_BYTE::PRODUCT_BYTES]
 
 
 def number_in(data: bytes) -> int:
