@@ -64,7 +64,9 @@ def main() -> None:
     for number in numbers:
         # Each of them then ends the programs under test with this process.
         signal.signal(number, signal.default_int_handler)
-    sys.exit(run_command_line(sys.argv[1:]))
+    code = run_command_line(sys.argv[1:])
+    gc.freeze()  # Otherwise Python looks for cycles among them all while it ends.
+    sys.exit(code)
 
 
 if __name__ == "__main__":
