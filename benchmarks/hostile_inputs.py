@@ -40,7 +40,7 @@ from hostile_mutations import mutated
 
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
-from fuzz.failures.corpus import shipped_traces
+from fuzz.failures.trace_files import shipped_traces
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract

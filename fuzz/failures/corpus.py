@@ -24,6 +24,7 @@ from fuzz.failure import BROKE, FIXED, Failure
 from fuzz.failures.compare import Before, Pair, run_again
 from fuzz.failures.flaky import judged
 from fuzz.failures.reduce import SECONDS_MAX, Reducer
+from fuzz.failures.trace_files import SUFFIX, shipped_folder, shipped_traces
 from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
@@ -35,12 +36,8 @@ from fuzz.replay import tries_for
 from fuzz.targets import NO_OPTIONS, TargetOptions, is_program, make_target, registry
 from fuzz.version import HYPOTHESIS, versions_for
 
-PACKAGE = Path(__file__).parents[1]
-SUFFIX = ".jsonl"
 COMPLAINT_SUFFIX = ".log"
 """Of the file beside a trace with the standard error of a program that broke."""
-PARTIAL = ".partial"
-"""Part of the name of a file that is still being written, or whose writer was killed."""
 RAW = "-raw"
 """Ends the stem of a trace as it was found."""
 UNPUBLISHED = re.compile(rf"(.+?)(?:{RAW})?-[0-9a-f]{{8}}\.[0-9a-f]+(?:-\d+)?\{SUFFIX}")
@@ -212,33 +209,6 @@ def open_folder(folder: Path) -> None:
         raise BadInputError(
             f"{folder}: cannot be the corpus folder: {problem.strerror}; name another with --corpus"
         ) from problem
-
-
-def traces_in(place: Path) -> list[Path]:
-    """The trace files at `place`, a file or a folder. Raises BadInputError if there are none."""
-    if place.is_dir():
-        found = sorted(each for each in place.glob(f"*{SUFFIX}") if PARTIAL not in each.suffixes)
-        if not found:
-            raise BadInputError(f"{place}: the folder has no traces (*{SUFFIX}) to replay")
-        return found
-    if not place.exists():
-        raise BadInputError(f"{place}: there is no such file or folder")
-    return [place]
-
-
-def shipped_traces(folder: str = "") -> dict[str, Trace]:
-    """The traces that ship with the package, by file name: those of the references' bugs.
-
-    A subfolder has the traces of findings in other collectors.
-    """
-    corpus = shipped_folder("corpus") / folder
-    return {path.name: traces.read(path) for path in sorted(corpus.glob(f"*{SUFFIX}"))}
-
-
-def shipped_folder(name: str) -> Path:
-    """A folder that ships with the package; in a checkout it is beside the package."""
-    folder = PACKAGE / name
-    return folder if folder.is_dir() else PACKAGE.parent / name
 
 
 def findings_like(target: str, failure: Failure) -> dict[str, Trace]:

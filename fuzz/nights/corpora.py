@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-from fuzz.failures.corpus import PARTIAL, RAW, SUFFIX, unpublished_in
+from fuzz.failures.corpus import RAW, unpublished_in
+from fuzz.failures.trace_files import PARTIAL, SUFFIX
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import attrs
 
-from fuzz.failures.corpus import COMPLAINT_SUFFIX, PARTIAL, SUFFIX, SavedFailure
+from fuzz.failures.corpus import COMPLAINT_SUFFIX, SavedFailure
+from fuzz.failures.trace_files import PARTIAL, SUFFIX
 from fuzz.files import read_bytes, writing
 from fuzz.former_names import oracle_named, target_named
 from fuzz.nights import failure_history

@@ -7,7 +7,7 @@ declaration allows must catch it; a harness that misses it would also miss real 
 from __future__ import annotations
 
 from fuzz.failure import Failure
-from fuzz.failures.corpus import shipped_traces
+from fuzz.failures.trace_files import shipped_traces
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.problems import BrokenReferenceError, HarnessError
 from fuzz.protocol.trace import Trace

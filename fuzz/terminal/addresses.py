@@ -141,7 +141,7 @@ class LocalCopy:
 
     def _put(self, path: Path) -> None:
         """Upload a file, unless that is done, or it is still being written, or was removed."""
-        from fuzz.failures.corpus import PARTIAL
+        from fuzz.failures.trace_files import PARTIAL
 
         if PARTIAL in path.suffixes or not path.exists():
             return

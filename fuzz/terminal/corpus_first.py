@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fuzz.failure import Failure
-from fuzz.failures.corpus import RAW, UNPUBLISHED, SavedFailure, traces_in
+from fuzz.failures.corpus import RAW, UNPUBLISHED, SavedFailure
+from fuzz.failures.trace_files import traces_in
 from fuzz.former_names import target_named
 from fuzz.nights.failure_history import muted_traces
 from fuzz.nights.known_failures import KnownFailures

@@ -15,7 +15,7 @@ from fuzz.nights.failure_history import FIXED, FLAKY, MUTED, NOT_LOOKED_FOR, OPE
 from fuzz.nights.night import BACK, COUNTED, NEW, Night, NightCause
 from fuzz.nights.night_reach import reached_in
 from fuzz.plain import counted, is_url, plain
-from fuzz.terminal.report import how_seen_once
+from fuzz.terminal.saved_report import how_seen_once
 
 LINES_MAX = 50
 """Causes in Markdown: a comment of GitHub's has at most 65,536 characters."""

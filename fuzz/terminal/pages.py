@@ -5,7 +5,7 @@ Messages name pages by this command, because an installed package has no folder 
 
 from __future__ import annotations
 
-from fuzz.failures.corpus import shipped_folder
+from fuzz.failures.trace_files import shipped_folder
 from fuzz.plain import counted
 from fuzz.problems import BadInputError
 from fuzz.terminal.screen import Screen

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fuzz.failures.corpus import traces_in
+from fuzz.failures.trace_files import traces_in
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import contract_of

@@ -16,7 +16,8 @@ from fuzz.sessions import record, session_events
 from fuzz.sessions.plan import Plan, SessionTotals
 from fuzz.sessions.reach import reached_of
 from fuzz.targets import is_user_class
-from fuzz.terminal.report import print_found, print_like, print_saved, print_suggest_command
+from fuzz.terminal.report import print_suggest_command
+from fuzz.terminal.saved_report import print_found, print_like, print_saved
 from fuzz.terminal.screen import Screen
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from fuzz.failures.corpus import shipped_folder
+from fuzz.failures.trace_files import shipped_folder
 from fuzz.files import write_text
 from fuzz.problems import BadInputError
 

@@ -35,7 +35,7 @@ from fuzz.replay import replay
 from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
 from fuzz.sessions.worker import run_chunk
 from fuzz.targets import NO_OPTIONS, TargetOptions
-from fuzz.terminal import report
+from fuzz.terminal import report, saved_report
 from fuzz.terminal.screen import Screen
 from fuzz.testing.program_factory import Command, ProgramFactory, factory_of
 
@@ -132,7 +132,7 @@ def _reported(origin: corpus.Origin, failures: Iterable[Failure]) -> str:
         found = corpus.save_found(origin, failure)
         saved = corpus.publish(corpus.reduce_saved(origin, found, after(SECONDS_MAX)))
         reduced.append(attrs.evolve(saved, path=saved.path and _short(saved.path)))
-    report.print_groups(page, reduced, origin)
+    saved_report.print_groups(page, reduced, origin)
     return page.text
 
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import attrs
 
-from fuzz.failures.corpus import shipped_traces
+from fuzz.failures.trace_files import shipped_traces
 from fuzz.protocol.trace import loads
 from fuzz.replay import replay_steps
 from fuzz.targets import make_target

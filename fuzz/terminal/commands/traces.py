@@ -61,7 +61,7 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
     from fuzz.protocol import trace as traces
     from fuzz.protocol.target import contract_of
     from fuzz.replay import replay
-    from fuzz.terminal import report
+    from fuzz.terminal import saved_report
 
     trace = traces.read(path)
     name = choice.name_for(trace.header.target)
@@ -92,11 +92,11 @@ def reduce_command(path: Path, choice: TargetChoice, corpus_folder: Path | None)
         chunk=0,
         reproduced=False,
     )
-    report.print_found(screen, 1, failure, length)
+    saved_report.print_found(screen, 1, failure, length)
     saved = corpus.reduce_saved(origin, found)
     if saved.path != path:
         saved = corpus.publish(saved)
-    report.print_saved(screen, 1, saved, attrs.evolve(origin, options=choice.options))
+    saved_report.print_saved(screen, 1, saved, attrs.evolve(origin, options=choice.options))
     return MISMATCH if saved.reproduced else INCONCLUSIVE
 
 

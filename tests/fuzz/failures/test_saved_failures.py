@@ -25,10 +25,10 @@ from fuzz.failures.corpus import (
     reduce_saved,
     remove,
     save_found,
-    shipped_traces,
     trace_of,
 )
 from fuzz.failures.reduce import OUT_OF_TIME
+from fuzz.failures.trace_files import shipped_traces
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import NAMES, AllocateNode, CheckHeap, EnableSampling, Malloc
 from fuzz.protocol.trace import Trace

@@ -10,7 +10,8 @@ import attrs
 import pytest
 from made_records import Data, failure, piece, record, timing, written
 
-from fuzz.failures.corpus import shipped_folder, shipped_traces, stem_of
+from fuzz.failures.corpus import stem_of
+from fuzz.failures.trace_files import shipped_folder, shipped_traces
 from fuzz.nights.failure_history import FailureHistory, KnownFailure, Triaged, add, read
 from fuzz.nights.material import read_material
 from fuzz.nights.night import Night, NightCause, Replay, Replayed, sum_up

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from judging import Judge, Step
 
-from fuzz.failures.corpus import shipped_traces
+from fuzz.failures.trace_files import shipped_traces
 from fuzz.oracles.memory import MemoryOracle
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import Action

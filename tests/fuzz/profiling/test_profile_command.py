@@ -12,7 +12,7 @@ from command_line import Gcfuzz
 from night import rest_at_night
 from profiled import ALLOCATED_BYTES, HEADER, SCRIPT, Profiled, collapsed, enable, node
 
-from fuzz.failures.corpus import shipped_traces
+from fuzz.failures.trace_files import shipped_traces
 from fuzz.protocol.actions import EnableSampling
 from fuzz.protocol.trace import dumps
 from gcmodel.profiling.recording import read

@@ -26,7 +26,8 @@ from waiting import (
     wait_until,
 )
 
-from fuzz.failures.corpus import SavedFailure, shipped_traces
+from fuzz.failures.corpus import SavedFailure
+from fuzz.failures.trace_files import shipped_traces
 from fuzz.problems import BadInputError
 from fuzz.protocol import trace as traces
 from fuzz.protocol.trace import Trace

@@ -17,7 +17,7 @@ from command_line import Complaint, Gcfuzz
 from waiting import PATIENCE_SECONDS
 
 import fuzz
-from fuzz.failures.corpus import shipped_traces
+from fuzz.failures.trace_files import shipped_traces
 from fuzz.protocol.trace import Trace, dumps
 from fuzz.targets import REFERENCE, make_target
 from fuzz.targets.bugs.known_bug import KnownBug

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.failures.corpus import shipped_traces
+from fuzz.failures.trace_files import shipped_traces
 from fuzz.mutator.shadow import Shadow
 from fuzz.protocol.actions import CheckHeap
 from fuzz.protocol.contract import Contract

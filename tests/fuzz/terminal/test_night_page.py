@@ -16,7 +16,8 @@ from made_records import failure, piece, record, timing, written
 from scripts import shell_script
 
 from fuzz.failure import Failure
-from fuzz.failures.corpus import Origin, save_found, shipped_traces
+from fuzz.failures.corpus import Origin, save_found
+from fuzz.failures.trace_files import shipped_traces
 from fuzz.nights.failure_history import Triaged, add, now
 from fuzz.nights.night import COUNTED
 from fuzz.protocol import trace as traces
