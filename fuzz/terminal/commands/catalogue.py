@@ -38,7 +38,7 @@ def targets_command(available: bool, paths: TargetOptions) -> int:
     elif paths != NO_OPTIONS:
         raise BadInputError(f"{paths.arguments[0]} needs --available")
     else:
-        target_tables.print_targets(Screen().console)
+        target_tables.print_targets(Screen())
     return CLEAN
 
 
