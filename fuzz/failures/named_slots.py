@@ -101,7 +101,7 @@ def number_slots(contract: Contract, named: Sequence[Named]) -> list[Action]:
     for each in named:
         if all(name in slots.names for name in each.slots.values()):
             numbers = {field: slots.names.index(name) for field, name in each.slots.items()}
-            action = attrs.evolve(each.action, **numbers)
+            action = each.action.changed(numbers) if numbers else each.action
             if slots.allows(action) or (each.depends_on_collections and slots.know(action)):
                 slots.follow(action, each.appends, each.is_exhausted)
                 actions.append(action)

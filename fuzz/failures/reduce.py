@@ -16,7 +16,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import attrs
 
@@ -33,8 +33,9 @@ from fuzz.failures.named_slots import (
     without,
 )
 from fuzz.failures.smaller_groups import smaller_groups
+from fuzz.failures.smaller_integers import LONG_STEP, lower_than, simpler_values
 from fuzz.protocol import actions as kinds
-from fuzz.protocol.actions import BOUNDS, SLOT_FIELDS, Action, EnableSampling
+from fuzz.protocol.actions import SLOT_FIELDS, Action, EnableSampling
 from fuzz.protocol.contract import Contract, Setting, problem_of_configuration
 from fuzz.protocol.observation import HANG
 from fuzz.protocol.target import Target, full
@@ -56,8 +57,6 @@ START_STEPS, HANG_STEPS = 2_500, 50_000
 With a process for each of 20,000 candidates, one reduction took a quarter of an hour."""
 SECONDS_MAX = 120.0
 """The limit where a user waits and the result need not be reproducible."""
-LONG_STEP = 64
-"""The longest step by which an integer is lowered, if half of it is too little."""
 TOGETHER_STEPS = (4096, 1024, 256, 64, 8, 1)
 SEED = "sampler_seed"
 """The setting with the seed of random distances, by convention."""
@@ -118,6 +117,7 @@ class Reducer:
         self._start_steps = START_STEPS if self._target.starts_afresh else 0
         self._tried: set[tuple[object, ...]] = set()
         self._promised: tuple[dict[str, int], Contract] | None = None
+        self._named_of: tuple[Failure | Reaching, list[Named]] | None = None
         self.failure = failure
         self.attempts = 0
         self.ended_early = ""
@@ -256,7 +256,11 @@ class Reducer:
 
     @property
     def _named(self) -> list[Named]:
-        return name_slots(self._contract, self.failure.actions, self.failure.exhausted)
+        """The actions of the failure with their slots named."""
+        if self._named_of is None or self._named_of[0] is not self.failure:
+            named = name_slots(self._contract, self.failure.actions, self.failure.exhausted)
+            self._named_of = self.failure, named
+        return self._named_of[1]
 
     def _accept(
         self,
@@ -394,7 +398,7 @@ class Reducer:
         return any(
             self._accept_with({(place, "period_bytes"): period_bytes}, actions)
             for place, action in enabling[-1:]
-            for period_bytes in _lower(action.period_bytes)
+            for period_bytes in lower_than(action.period_bytes)
             if rule.why_illegal(period_bytes) is None
         )
 
@@ -457,7 +461,7 @@ class Reducer:
         """Drop settings that make no difference, and lower the others."""
         self._drop_settings()
         for name, value in self.failure.configuration.copy().items():
-            any(self._accept_with({(SETTING, name): lower}) for lower in _lower(value))
+            any(self._accept_with({(SETTING, name): lower}) for lower in lower_than(value))
 
     def _drop_settings(self) -> None:
         for name in tuple(self.failure.configuration):
@@ -481,7 +485,7 @@ class Reducer:
     def _lower_field(self, position: int, field: str) -> bool:
         if position >= len(self.failure.actions):
             return False  # The failure is shorter by now.
-        for lower in _simpler(self.failure.actions[position], field):
+        for lower in simpler_values(self.failure.actions[position], field):
             before = self._value((position, field))
             if self._accept_with({(position, field): lower}):
                 if lower == before - LONG_STEP:
@@ -545,8 +549,7 @@ class Reducer:
             if position == SETTING:
                 configuration[name] = cast(int, value)
             else:
-                changes: dict[str, Any] = {name: value}
-                actions[position] = attrs.evolve(actions[position], **changes)
+                actions[position] = actions[position].changed({name: value})
         return self._accept_if_legal(configuration, actions)
 
 
@@ -563,28 +566,6 @@ def _halves(length: int) -> Iterator[int]:
 def _rank(action: Action) -> int:
     """How simple an action is; actions without arguments are the simplest."""
     return FILLERS.index(action) if action in FILLERS else len(FILLERS)
-
-
-def _lower(value: int) -> list[int]:
-    """Simpler integers, the simplest first, with multiples of a word, since periods are."""
-    if value < 0:
-        return [0]
-    halves = value // 2, value // 2 & -8
-    lower = (0, 1, 2, 8, 16, 64, *halves, value - LONG_STEP, value - 8, value - 1)
-    return sorted({each for each in lower if 0 <= each < value})
-
-
-def _simpler(action: Action, field: str) -> Sequence[int | None]:
-    """Simpler values of the action's field, the simplest first."""
-    value = getattr(action, field)
-    if value is None or value is False or isinstance(value, tuple):
-        return []
-    if value is True:
-        return [False]
-    bound = BOUNDS[type(action)].get(field)
-    may_be_null = isinstance(bound, kinds.SlotOf) and bound.or_null
-    may_be_null |= attrs.fields_dict(type(action))[field].default is None
-    return [None, *_lower(value)] if may_be_null else _lower(value)
 
 
 def reduce_failure(

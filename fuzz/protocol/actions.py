@@ -10,6 +10,8 @@ oracles, the forecast and the reduction read these declarations.
 """
 
 import re
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
@@ -127,10 +129,12 @@ class Action:
             setattr(cls, name, value)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and _values(self) == _values(other)
+        kind = type(self)
+        return kind is type(other) and _VALUES[kind](self) == _VALUES[kind](other)
 
     def __hash__(self) -> int:
-        return hash((type(self), _values(self)))
+        kind = type(self)
+        return hash((kind, _VALUES[kind](self)))
 
     def __repr__(self) -> str:
         names = (field.name for field in attrs.fields(type(self)))
@@ -138,10 +142,14 @@ class Action:
         return f"{type(self).__name__}({', '.join(fields)})"
 
     def by(self, thread: int) -> Self:
-        """The same action by another thread. (attrs.evolve takes three times as long.)"""
-        fields = {name: getattr(self, name) for name in FIELD_NAMES[type(self)]}
-        fields["thread"] = thread
-        return type(self)(**fields)
+        """The same action by another thread."""
+        return self.changed({"thread": thread})
+
+    def changed(self, fields: Mapping[str, int | None]) -> Self:
+        """The same action with other values of some fields. (attrs.evolve takes longer.)"""
+        values: dict[str, Any] = {name: getattr(self, name) for name in FIELD_NAMES[type(self)]}
+        values.update(fields)
+        return type(self)(**values)
 
 
 @attrs.frozen
@@ -540,8 +548,15 @@ def collects(action: Action) -> Collects:
     return action.collects if getattr(action, "report", True) else "never"
 
 
-def _values(action: Action) -> tuple[object, ...]:
-    return attrs.astuple(action, recurse=False)
+class _Getters(dict[type[Action], Callable[[Action], object]]):
+    """What gets the values of all fields of each kind of action, made when the first one comes."""
+
+    def __missing__(self, kind: type[Action]) -> Callable[[Action], object]:
+        self[kind] = attrgetter(*(field.name for field in attrs.fields(kind)))
+        return self[kind]
+
+
+_VALUES = _Getters()
 
 
 def alone(member: Member, thread: int = 0) -> Action:

@@ -1,6 +1,7 @@
 """The distances of .NET's design document (Nasarre and Falk, Randomized Allocation Sampling)."""
 
 import math
+from functools import lru_cache
 
 from fuzz.oracles.counting.distances.generator import Generator
 
@@ -16,20 +17,7 @@ class DotnetDocument(Generator):
     """
 
     def __init__(self, seed: int) -> None:
-        table = [0] * 56
-        before = GOLDEN - min(abs(seed), TOP)
-        table[55], value = before, 1
-        for index in range(1, 55):
-            place = 21 * index % 55
-            table[place] = value
-            value = _wrapped(before - value)
-            before = table[place]
-        for _ in range(4):
-            for index in range(1, 56):
-                lag = table[1 + (index + 30) % 55]
-                as_int32 = (table[index] - lag + 2**31) % 2**32 - 2**31
-                table[index] = _wrapped(as_int32)
-        self._table = table[1:]
+        self._table = [*_table_of(seed)]
         self._next = 0
 
     def number(self) -> int:
@@ -46,6 +34,25 @@ class DotnetDocument(Generator):
         if period_bytes == 1:
             return 0
         return math.floor(math.log(1 - uniform) / math.log(1 - 1 / period_bytes))
+
+
+@lru_cache(maxsize=64)
+def _table_of(seed: int) -> tuple[int, ...]:
+    """The first state. A reduction starts from the same few seeds again and again."""
+    table = [0] * 56
+    before = GOLDEN - min(abs(seed), TOP)
+    table[55], value = before, 1
+    for index in range(1, 55):
+        place = 21 * index % 55
+        table[place] = value
+        value = _wrapped(before - value)
+        before = table[place]
+    for _ in range(4):
+        for index in range(1, 56):
+            lag = table[1 + (index + 30) % 55]
+            as_int32 = (table[index] - lag + 2**31) % 2**32 - 2**31
+            table[index] = _wrapped(as_int32)
+    return tuple(table[1:])
 
 
 def _wrapped(number: int) -> int:
