@@ -218,12 +218,18 @@ class Reducer:
         return self._accept(failure.configuration, failure.actions, candidate)
 
     def _flip(self, switch: Setting) -> None:
-        """With the other value, a failure that is larger at first may become smaller."""
+        """With the other value, a failure that is larger at first may become shorter.
+
+        Other candidates follow only if removing actions has helped. Before, they were a quarter of
+        all candidates, and 321 reductions have the same results without them.
+        """
         before = self.failure
         flipped = 1 - before.configuration.get(switch.name, switch.default)
         if self._accept({**before.configuration, switch.name: flipped}, before.actions):
             try:
-                self._reduce()
+                self._shorten()
+                if len(self.failure.actions) < len(before.actions):
+                    self._reduce()
             finally:
                 if len(self.failure.actions) >= len(before.actions):
                     self.failure = before
@@ -232,12 +238,7 @@ class Reducer:
         before = None
         while before != self.failure:
             before = self.failure
-            if self._contract.batch:
-                self._drop_settings()  # They may change all that a batch does.
-            self._remove_actions()
-            self._keep_the_end()
-            self._remove_with_another_seed()
-            self._at_each_action(self._remove_with_a_collection)
+            self._shorten()
             self._replace_actions()
             self._at_each_action(self._merge_allocations)
             self._at_each_action(self._replace_object)
@@ -245,6 +246,15 @@ class Reducer:
             self._simplify_settings()
             self._lower_integers()
             self._lower_together()
+
+    def _shorten(self) -> None:
+        """Remove actions."""
+        if self._contract.batch:
+            self._drop_settings()  # They may change all that a batch does.
+        self._remove_actions()
+        self._keep_the_end()
+        self._remove_with_another_seed()
+        self._at_each_action(self._remove_with_a_collection)
 
     @property
     def _contract(self) -> Contract:

@@ -22,7 +22,7 @@ from fuzz.targets import make_target
 from fuzz.targets.process.conversation import Conversation
 from fuzz.targets.process.program import ProcessTarget
 
-ACTIONS = (*[AllocateNode(9)] * 9, EnableSampling(8), AllocateNode(9))
+ACTIONS = (*[AllocateNode(9)] * 16, EnableSampling(8), AllocateNode(900))
 
 
 def after_checkpoints(number: int) -> Callable[[], bool]:
