@@ -38,6 +38,7 @@ from fuzz.drawing.draw import (
     draw_action,
     draw_configuration,
     menu_of,
+    start_if_long,
 )
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import RULES, Rule, rules_for
@@ -93,9 +94,14 @@ class TraceStateMachine(RuleBasedStateMachine):
     def begin(self, choices: HypothesisChoices) -> None:
         """Start a trace under a configuration of its own."""
         self.choices = choices
+        self.trace = self.start(choices)
+
+    def start(self, choices: HypothesisChoices) -> Run:
+        """The trace, in which no action was carried out yet."""
         drawn = draw_configuration(self.target.default_contract().settings, choices)
-        self.trace = Run(self.target, {**drawn, **self.settled}, self.probes)
-        check_beginning(self.trace.situation, self.trace.configuration)
+        trace = Run(self.target, {**drawn, **self.settled}, self.probes)
+        check_beginning(trace.situation, trace.configuration)
+        return trace
 
     def perform(self, trace: Run, action: Action) -> Observation:
         """One step of the trace. Raises a Mismatch."""
@@ -241,6 +247,14 @@ class SessionStateMachine(RuleStateMachine):
     """The number of the trace before the first one. It decides which traces run once more."""
     is_generated: bool
     """Whether the examples are new. Then the first one is the simplest that Hypothesis knows."""
+    steps: int
+    """The length of each example."""
+
+    @override
+    def start(self, choices: HypothesisChoices) -> Run:
+        trace = super().start(choices)
+        start_if_long(trace.situation, choices, self.steps)
+        return trace
 
     @override
     def take_step(self, own_rule: Rule) -> None:
@@ -316,7 +330,7 @@ class StatefulEngine(Engine):
 
     def _run(self, machine: type[SessionStateMachine], steps: int, phase: Phase) -> None:
         own = settings(session_settings(steps), database=self._database, phases=(phase,))
-        machine.is_generated = phase is Phase.generate
+        machine.is_generated, machine.steps = phase is Phase.generate, steps
         try:
             run_state_machine_as_test(machine, settings=own)
         except (Mismatch, Flaky) as problem:
