@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import cache
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 """To read it from the metadata takes longer."""
 HYPOTHESIS = "hypothesis"
 
