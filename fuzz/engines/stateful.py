@@ -55,6 +55,8 @@ from fuzz.run import Run
 EXAMPLES_PER_SLICE = 8
 STEPS = (10, 20, 50, 100, 200, 500, 1000)
 """The lengths of the examples of a slice, in turn."""
+LONG_SHARE = 4
+"""One example in 4 may start as a long trace of the random engine does."""
 
 
 class HypothesisChoices(Choices):
@@ -247,13 +249,13 @@ class SessionStateMachine(RuleStateMachine):
     """The number of the trace before the first one. It decides which traces run once more."""
     is_generated: bool
     """Whether the examples are new. Then the first one is the simplest that Hypothesis knows."""
-    steps: int
-    """The length of each example."""
 
     @override
     def start(self, choices: HypothesisChoices) -> Run:
         trace = super().start(choices)
-        start_if_long(trace.situation, choices, self.steps)
+        # Whatever its length, since a saved example is run again with the most steps.
+        if choices.one_in(LONG_SHARE):
+            start_if_long(trace.situation, choices, max(STEPS))
         return trace
 
     @override
@@ -330,7 +332,7 @@ class StatefulEngine(Engine):
 
     def _run(self, machine: type[SessionStateMachine], steps: int, phase: Phase) -> None:
         own = settings(session_settings(steps), database=self._database, phases=(phase,))
-        machine.is_generated, machine.steps = phase is Phase.generate, steps
+        machine.is_generated = phase is Phase.generate
         try:
             run_state_machine_as_test(machine, settings=own)
         except (Mismatch, Flaky) as problem:
