@@ -65,7 +65,7 @@ def main() -> None:
         # Each of them then ends the programs under test with this process.
         signal.signal(number, signal.default_int_handler)
     code = run_command_line(sys.argv[1:])
-    gc.freeze()  # Otherwise Python looks for cycles among them all while it ends.
+    gc.freeze()  # Otherwise Python searches all objects for cycles while it ends.
     sys.exit(code)
 
 

@@ -55,7 +55,7 @@ from fuzz.run import Run
 EXAMPLES_PER_SLICE = 8
 STEPS = (10, 20, 50, 100, 200, 500, 1000)
 """The lengths of the examples of a slice, in turn."""
-LONG_SHARE = 4
+LONG_START_SHARE = 4
 """One example in 4 may start as a long trace of the random engine does."""
 
 
@@ -254,7 +254,7 @@ class SessionStateMachine(RuleStateMachine):
     def start(self, choices: HypothesisChoices) -> Run:
         trace = super().start(choices)
         # Whatever its length, since a saved example is run again with the most steps.
-        if choices.one_in(LONG_SHARE):
+        if choices.one_in(LONG_START_SHARE):
             start_if_long(trace.situation, choices, max(STEPS))
         return trace
 

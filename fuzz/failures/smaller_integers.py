@@ -1,4 +1,4 @@
-"""Smaller integers, for a reduction: of a setting or of an action's field."""
+"""Simpler values of a setting or of an action's field, for a reduction."""
 
 from __future__ import annotations
 

@@ -72,8 +72,9 @@ class ContentsOracle(Oracle):
             self._raise(obj, offset, first[offset:], got[offset:])
         has_bytes = shown == number_in(first) and len(row) > NUMBER_AND_OFFSET
         if has_bytes and row[1] in range(count):
-            right = contents_of(obj.contents, count)[row[1] :][:SHOWN_BYTES]
-            self._raise(obj, row[1], right, row[NUMBER_AND_OFFSET:])
+            found = row[NUMBER_AND_OFFSET:]
+            right = contents_of(obj.contents, count)[row[1] :][: min(len(found), SHOWN_BYTES)]
+            self._raise(obj, row[1], right, found)
         expected = f"the row [{number_in(first)}]"
         raise self.mismatch("contents", expected, f"the row {[*row]}", self._named(obj))
 

@@ -549,7 +549,7 @@ def collects(action: Action) -> Collects:
 
 
 class _Getters(dict[type[Action], Callable[[Action], object]]):
-    """What gets the values of all fields of each kind of action, made when the first one comes."""
+    """For each kind of action, what returns the values of its fields; made at the first use."""
 
     def __missing__(self, kind: type[Action]) -> Callable[[Action], object]:
         self[kind] = attrgetter(*(field.name for field in attrs.fields(kind)))

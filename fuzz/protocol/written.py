@@ -30,7 +30,7 @@ SHOWN_BYTES = 16
 def _periods(count: int) -> bytes:
     if count > 1:
         return _periods(1) * count
-    # One product of all m at once takes a sixth of the time that PERIOD_BYTES products take. Each m
+    # One product of all m at once takes a tenth of the time that PERIOD_BYTES products take. Each m
     # has six bytes of a number, which its product fills at most.
     lanes = bytearray(PRODUCT_BYTES * PERIOD_BYTES)
     lanes[::PRODUCT_BYTES] = bytes(range(256)) * 256
@@ -48,7 +48,7 @@ def part_of(number: int, start: int, stop: int) -> bytes:
     """The bytes of the object with that number, 0 or more, at the offsets from start up to stop."""
     head = (number % NUMBERS).to_bytes(NUMBER_BYTES, "little")[start:stop]
     if stop <= NUMBER_BYTES:
-        return head  # Without a table, which takes 10 ms to make.
+        return head  # Without a table, which takes a millisecond to make.
     first = (number * STRIDE + start + len(head)) % PERIOD_BYTES
     last = first + stop - start - len(head)
     # A power of two of periods, so that few tables are kept.

@@ -4,7 +4,8 @@ Each thread of the mutator is a thread of this process, and the library has a sa
 threads take turns. Each block is filled with the bytes of its number, which are compared when it is
 resized, freed or checked, and at the next header. Of a large block, only its pieces are: see
 `pieces`. Blocks that overlap show by their addresses. Invariant: a header frees all blocks, so the
-answers to a trace do not depend on the traces before it.
+answers to a trace do not depend on the traces before it. A block that overlaps another one, or that
+calloc has not cleared, is a failure; it is not freed, since that might crash.
 """
 
 from __future__ import annotations

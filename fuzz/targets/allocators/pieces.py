@@ -1,10 +1,11 @@
 """The bytes of a block that the drivers of allocators write and compare.
 
-These are all bytes of a block up to WHOLE_BYTES. A larger block has its first and last END_BYTES,
-and between them a line of LINE_BYTES in one page of each LINE_DISTANCE_BYTES. In another block that
-page is another one. To write and compare all bytes of large blocks took three quarters of an
-action: the processor's cache has no place for them, and the system finds a new page for each 4 KiB.
-Invariant: the block's number and length determine its pieces, so a replay has the same.
+These are all bytes of a block up to WHOLE_BYTES. Of a larger one they are the first and last
+END_BYTES, and between them a line of LINE_BYTES in one page of each LINE_DISTANCE_BYTES. Blocks
+with consecutive numbers have lines in other pages. To write and compare all bytes of large blocks
+took three quarters of an action: the processor's cache has no place for them, and the system finds
+a new page for each 4 KiB. Invariant: the block's number and length determine its pieces, so a
+replay has the same.
 
 So each run of LINE_DISTANCE_BYTES has bytes that are compared. A shorter wrong range is missed if
 it is between two pieces.

@@ -141,6 +141,29 @@ def test_actions_that_only_matter_together_are_removed_together(size: int, start
     assert reduced_soon(target, 80, *STRINGS, CheckHeap()).actions == left
 
 
+def fails_with_the_switch(least_flipped: int) -> Planted:
+    """It needs four full collections, or with paged_arenas=0 that many, and no smaller number."""
+
+    def fails(heap: Planted) -> bool:
+        least = 4 if heap.configuration.get("paged_arenas", 1) else least_flipped
+        node = heap.done[0]
+        enough = heap.done.count(CollectFull()) >= least
+        return enough and isinstance(node, AllocateNode) and node.number >= least
+
+    return Planted(fails)
+
+
+@pytest.mark.parametrize(("least_flipped", "configuration"), [(2, {"paged_arenas": 0}), (5, {})])
+def test_a_switch_is_flipped_if_the_failure_becomes_shorter(
+    least_flipped: int, configuration: dict[str, int]
+) -> None:
+    target = fails_with_the_switch(least_flipped)
+    failure = reduced(target, AllocateNode(99), *[CollectFull()] * 8)
+    least = min(least_flipped, 4)
+    assert failure.configuration == configuration
+    assert failure.actions == (AllocateNode(least), *[CollectFull()] * least)
+
+
 def test_no_candidate_is_run_twice() -> None:
     runs: list[tuple[object, ...]] = []
 

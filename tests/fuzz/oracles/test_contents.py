@@ -66,6 +66,11 @@ def test_a_wrong_byte_is_shown_with_its_offset_and_the_expected_ones(contract: C
     assert mismatch.why == "string #1 has 12 bytes and the number 1"
 
 
+def test_as_many_bytes_are_expected_as_were_answered(contract: Contract) -> None:
+    mismatch = Judge(contract).mismatch(STRING, check([1, 9, 0]))
+    assert (mismatch.expected, mismatch.got) == ("ca at offset 9", "00")
+
+
 def test_the_number_of_another_object_is_shown_as_its_bytes(contract: Contract) -> None:
     mismatch = Judge(contract).mismatch(STRING, STRING, check([1], [258]))
     assert mismatch.expected == "00 00 00 00 00 00 00 at offset 1"

@@ -27,6 +27,7 @@ BY_THE_STATEFUL_ENGINE = (
     "one-sample-per-object",
     "stale-limit-after-large",
     "forgotten-remembered-entry",
+    "age-overflows",
 )
 ONE_PER_HOST_AND_ORACLES = {
     (bug.host, bug.oracles): name for name, bug in reversed(KNOWN_BUGS.items())
