@@ -35,8 +35,8 @@ ACTIONS_MIN, ACTIONS_MAX, LONG_ACTIONS_MAX = 10, 64, 500
 LONG_SHARE = 16
 """One trace in 16 is longer than ACTIONS_MAX."""
 STARTED_ACTIONS = 150
-"""Three of four traces that are at least this long start with a scenario for long traces. With a
-long life in half of them, there are nine in 20,000 actions."""
+"""Most traces of the random engine that are at least this long start with a scenario for long
+traces. With a long life in half of them, there are nine in 20,000 actions."""
 SUMS_ACTIONS = 8192
 """How long a trace may be if weights are judged only by what many of them add up to."""
 RARE_SAMPLES_BYTES = 2**16
@@ -131,9 +131,9 @@ def drawn_by(rule: Rule, situation: Situation, choices: Choices) -> Action | Non
     return None if why_too_often(action, situation.contract, situation.bench.shadow) else action
 
 
-def start_if_long(situation: Situation, choices: Choices, length: int) -> None:
-    """Start a trace of that length with a scenario for long traces, if it is one of those."""
-    starts = starts_of_long_traces(situation.contract) if length >= STARTED_ACTIONS else ()
+def start_long(situation: Situation, choices: Choices) -> None:
+    """Start three of four traces with a scenario for long traces, if there is one."""
+    starts = starts_of_long_traces(situation.contract)
     if starts and choices.below(4):
         start = choices.pick(starts)
         situation.scenario = start(ScenarioMutator(situation, choices), choices)

@@ -13,13 +13,14 @@ from typing_extensions import override
 
 from fuzz.cancellation import Cancelled
 from fuzz.drawing.draw import (
+    STARTED_ACTIONS,
     NothingLegalError,
     check_beginning,
     draw_action,
     draw_configuration,
     draw_length,
     menu_of,
-    start_if_long,
+    start_long,
 )
 from fuzz.drawing.forecast import Forecast
 from fuzz.drawing.probes import ProbeCounter
@@ -157,7 +158,8 @@ def _draw_from(
     situation: Situation, lengths: tuple[int, int], choices: Choices
 ) -> Iterator[Action]:
     menu = menu_of(rules_for(situation.contract))
-    start_if_long(situation, choices, lengths[0])
+    if lengths[0] >= STARTED_ACTIONS:
+        start_long(situation, choices)
     with suppress(NothingLegalError):
         for number in range(lengths[1]):
             if number >= lengths[0] and situation.scenario is None:

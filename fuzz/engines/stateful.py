@@ -38,7 +38,7 @@ from fuzz.drawing.draw import (
     draw_action,
     draw_configuration,
     menu_of,
-    start_if_long,
+    start_long,
 )
 from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import RULES, Rule, rules_for
@@ -255,7 +255,7 @@ class SessionStateMachine(RuleStateMachine):
         trace = super().start(choices)
         # Whatever its length, since a saved example is run again with the most steps.
         if choices.one_in(LONG_START_SHARE):
-            start_if_long(trace.situation, choices, max(STEPS))
+            start_long(trace.situation, choices)
         return trace
 
     @override

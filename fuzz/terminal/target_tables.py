@@ -5,8 +5,6 @@ It is apart from the other tables, which need sessions.
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,42 +24,38 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-LEGAL_COLUMNS_MIN = 20
-"""The width of the legal values of settings in a narrow terminal."""
-
-
 class _Line(NamedTuple):
-    """A line of the list of targets, before it is wrapped."""
+    """A line of the list of targets, which a terminal wraps."""
 
     text: str
     bold: int = 0
     """The number of characters in bold, from its start."""
     indent: int = 0
+    """By how many columns what is wrapped is indented."""
 
 
 def print_targets(screen: Screen) -> None:
     """Print the targets, the settings of the references, and the known bugs."""
-    # Laid out here, because rich takes longer for it than everything else together.
-    columns = screen.columns or shutil.get_terminal_size().columns
     parts: list[tuple[str, str]] = []
-    for line in _lines(columns):
-        text = " " * line.indent + plain(line.text, LINE_MAX)
-        shown = in_columns(text, columns, line.indent) + "\n"
-        parts += (shown[: line.bold], "bold"), (shown[line.bold :], "")
+    for line in _lines():
+        text = plain(line.text, LINE_MAX)
+        if screen.columns is not None:
+            text = in_columns(text, screen.columns, line.indent)
+        parts += (text[: line.bold], "bold"), (f"{text[line.bold :]}\n", "")
     # In one call, because rich asks six times for the size of the terminal in each.
     screen.print_parts(*parts[:-1], (parts[-1][0].removesuffix("\n"), ""))
 
 
-def _lines(columns: int) -> Iterator[_Line]:
+def _lines() -> Iterator[_Line]:
     contracts = {name: make_target(name).start({}) for name in REFERENCES}
     first = contracts[REFERENCE]
     yield _entry(REFERENCE, f"{REFERENCES[REFERENCE].description}. Settings of a trace's header:")
-    yield from _settings_table(first.settings, columns)
+    yield from _settings_table(first.settings)
     yield _Line(f"sampling period in bytes: {first.sampling.period_bytes}")
     for name, contract in contracts.items():
         if name != REFERENCE:
             yield _Line("")
-            yield from _shown_reference(name, contract, first, columns)
+            yield from _shown_reference(name, contract, first)
     yield _Line("")
     for each in _others():
         options = " ".join(f"--{option.name}" for option in each.options)
@@ -73,8 +67,8 @@ def _lines(columns: int) -> Iterator[_Line]:
     yield _entry(f"{REFERENCE}+BUG", "with a known bug planted; several may be joined by +.")
     for bug in KNOWN_BUGS.values():
         yield _Line(f"{bug.host}+{bug.id}")
-        yield _Line(bug.what, indent=4)
-        yield _Line(f"{bug.seen_in}; caught by {' or '.join(bug.oracles)}", indent=4)
+        for line in (bug.what, f"{bug.seen_in}; caught by {' or '.join(bug.oracles)}"):
+            yield _Line(f"    {line}", indent=4)
 
 
 def _others() -> list[Registration]:
@@ -124,9 +118,7 @@ def _entry(name: str, what: str) -> _Line:
     return _Line(f"{name}: {what}", bold=len(name))
 
 
-def _shown_reference(
-    name: str, contract: Contract, first: Contract, columns: int
-) -> Iterator[_Line]:
+def _shown_reference(name: str, contract: Contract, first: Contract) -> Iterator[_Line]:
     """A reference with another sampler, and the settings that it does not share."""
     own = [each for each in contract.settings if each not in first.settings]
     missing = [each.name for each in first.settings if each not in contract.settings]
@@ -136,18 +128,16 @@ def _shown_reference(
         whose = "settings"
     yield _entry(name, f"{REFERENCES[name].description}; {whose}")
     if own:
-        yield from _settings_table(own, columns)
+        yield from _settings_table(own)
 
 
-def _settings_table(settings: Iterable[Setting], columns: int) -> Iterator[_Line]:
-    rows = [("setting", "legal values", "default")]
+def _settings_table(settings: Iterable[Setting]) -> Iterator[_Line]:
+    """Only the last column may be wrapped."""
+    rows = [("setting", "default", "legal values")]
     for each in settings:
         at_most = f", at most {each.at_most}" if each.at_most else ""
-        rows.append((each.name, each.legal_values + at_most, str(each.default)))
-    name, legal, default = (max(map(len, column)) for column in zip(*rows, strict=True))
-    legal = min(legal, max(columns - name - default - 4, LEGAL_COLUMNS_MIN))
-    for number, row in enumerate(rows):
-        first, *others = textwrap.wrap(row[1], legal)
-        for cells in ((row[0], first, row[2]), *(("", each, "") for each in others)):
-            text = f"{cells[0]:<{name}}  {cells[1]:<{legal}}  {cells[2]}".rstrip()
-            yield _Line(text, bold=0 if number else len(text))
+        rows.append((each.name, str(each.default), each.legal_values + at_most))
+    names, defaults = (max(map(len, column)) + 2 for column in [*zip(*rows, strict=True)][:2])
+    for number, (name, default, legal) in enumerate(rows):
+        text = f"{name:<{names}}{default:<{defaults}}{legal}"
+        yield _Line(text, bold=0 if number else len(text), indent=names + defaults)

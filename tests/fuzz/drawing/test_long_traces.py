@@ -8,11 +8,11 @@ from itertools import product
 import attrs
 import pytest
 
-from fuzz.drawing.draw import STARTED_ACTIONS, start_if_long
+from fuzz.drawing.draw import STARTED_ACTIONS, start_long
 from fuzz.drawing.planner import objects_live_long
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.drawing.scenarios import StartScenario, next_of, sizes_meet_limits, starts_of_long_traces
-from fuzz.drawing.situation import Situation
+from fuzz.drawing.situation import Scenario, Situation
 from fuzz.engines.random import RandomChoices, draw_actions
 from fuzz.mutator.legality import length_max
 from fuzz.oracles import Bench, Mismatch
@@ -132,26 +132,43 @@ def test_blocks_are_drawn_at_each_limit_and_a_byte_beyond_it(target: str) -> Non
 # Which traces start with them.
 
 
-def started_in(contract: Contract, length: int) -> set[str]:
-    """The scenarios with which traces of that length start."""
+FOR_LONG_TRACES = {"objects_live_long", "sizes_meet_limits"}
+
+
+def name_of(scenario: Scenario | None) -> str:
+    return "" if scenario is None else scenario.__name__  # type: ignore[attr-defined]
+
+
+def started_in(contract: Contract) -> set[str]:
+    """The scenarios with which long traces start."""
     found = set()
     for seed in range(40):
         situation = Situation(contract, Bench(contract))
-        start_if_long(situation, RandomChoices(str(seed)), length)
-        found.add("" if situation.scenario is None else situation.scenario.__name__)  # type: ignore[attr-defined]
+        start_long(situation, RandomChoices(str(seed)))
+        found.add(name_of(situation.scenario))
     return found
 
 
-def test_only_long_traces_start_with_scenarios_for_them() -> None:
-    both = {"objects_live_long", "sizes_meet_limits"}
-    assert started_in(CONTRACTS["reference"], STARTED_ACTIONS) == {"", *both}
-    assert started_in(CONTRACTS["reference"], STARTED_ACTIONS - 1) == {""}
+def test_long_traces_start_with_scenarios_for_them_or_with_none() -> None:
+    assert started_in(CONTRACTS["reference"]) == {"", *FOR_LONG_TRACES}
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"), [(STARTED_ACTIONS, FOR_LONG_TRACES), (STARTED_ACTIONS - 1, set())]
+)
+def test_only_long_traces_of_the_random_engine_start_so(length: int, expected: set[str]) -> None:
+    found = set()
+    for seed in range(40):
+        run = Run(make_target("reference"), {})
+        next(iter(draw_actions(run, (length, length), RandomChoices(str(seed)))))
+        found.add(name_of(run.situation.scenario))
+    assert found & FOR_LONG_TRACES == expected
 
 
 def test_without_minor_collections_no_trace_starts_with_a_long_life() -> None:
     contract = CONTRACTS["reference"]
     kept = tuple(name for name in contract.actions if name != "collect_minor")
-    found = started_in(attrs.evolve(contract, actions=kept), STARTED_ACTIONS)
+    found = started_in(attrs.evolve(contract, actions=kept))
     assert found == {"", "sizes_meet_limits"}
 
 

@@ -412,7 +412,7 @@ def test_targets_lists_every_setting_and_bug(printed: Printed) -> None:
     listed = printed("targets")
     assert [each.name for each in SETTINGS if each.name not in listed] == []
     assert "the settings of reference but pin_while_sampling, and" in listed
-    assert "the settings of reference\n\n" in listed.replace(" the\n", " the ")
+    assert "the settings of reference\n\n" in listed
     words = " ".join(listed.split())
     bugs = KNOWN_BUGS.values()
     assert [bug.id for bug in bugs if f"{bug.id} {bug.what} {bug.seen_in}" not in words] == []
@@ -422,23 +422,20 @@ def test_targets_lists_the_settings_that_the_reference_does_not_have(printed: Pr
     listed = printed("targets")
     for name in (name for name in REFERENCES if name != REFERENCE):
         (part,) = re.findall(rf"^{name}: (.*?)\n\n", listed, re.MULTILINE | re.DOTALL)
-        names = set(re.findall(r"^(\w+) .* \d+ *$", part, re.MULTILINE))
+        names = set(re.findall(r"^(\w+) +\d+  ", part, re.MULTILINE))
         settings = make_target(name).start({}).settings
         assert names == {each.name for each in settings if each not in SETTINGS}, name
 
 
-def test_targets_wraps_legal_values_in_their_column(
+def test_targets_are_listed_whole_where_no_terminal_wraps_them(
     printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    listed = printed("targets")
-    wrapped = (
-        "nursery_bytes       a multiple of 8 from 128 to      512\n"
-        "                    65536\n"
-        "large_object_bytes  from 73 to 65536, at most        128\n"
-        "                    nursery_bytes\n"
+    monkeypatch.setenv("COLUMNS", "40")
+    table = (
+        "nursery_bytes       512      a multiple of 8 from 128 to 65536\n"
+        "large_object_bytes  128      from 73 to 65536, at most nursery_bytes\n"
     )
-    assert wrapped in listed
+    assert table in printed("targets")
 
 
 @pytest.mark.slow
