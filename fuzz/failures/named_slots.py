@@ -75,8 +75,15 @@ class _Slots:
         if isinstance(action, kinds.Free):
             del self.names[action.root]
         else:
+            if isinstance(action, kinds.ReadWeakref) and action.keep and not self._has_grown():
+                # What this shadow has here is the dead object of a weak reference that was kept
+                # instead of it. Reading that keeps it once more.
+                self._shadow.roots.append(self._shadow.roots[action.root])
             new = len(self._shadow.roots) - len(self.names)
             self.names.extend((appends, place) for place in range(new))
+
+    def _has_grown(self) -> bool:
+        return len(self._shadow.roots) > len(self.names)
 
 
 def name_slots(
