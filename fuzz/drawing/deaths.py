@@ -1,11 +1,9 @@
-"""Scenarios of deaths: related objects die, are finalized, and may live again.
+"""Scenarios of deaths: objects die, are finalized, and may live again.
 
-Each of a few objects may have a finalizer or a destructor, refer to any other one, weakly or not,
-and be the key or the value of an ephemeron. Mistakes show in what a collection does with such a
-graph after some of it was dropped. One scenario draws all these relations. Two more have one
-relation each, since real collectors got these wrong: with its scenario, a mistake of Lua's weak
-tables takes 384 actions, and 18,000 with the general one alone (docs/evidence/effectiveness.md).
-Invariant: as in `cast`, a step of the general one that is not legal is left out.
+The general scenario of objects that are related is in `relations`. Two more have one relation each,
+since real collectors got these wrong: with its scenario, a mistake of Lua's weak tables takes 384
+actions, and 18,000 with a general one alone (docs/evidence/effectiveness.md). Invariant: as in
+`cast`, a step of `lives_again` that is not legal is left out.
 """
 
 from __future__ import annotations
@@ -13,34 +11,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 from fuzz.drawing.cast import Cast
-from fuzz.drawing.fact import dimensions_for
 from fuzz.drawing.facts_of_objects import weak_are_read
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.drawing.situation import Choices, Scenario
 from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol import actions
 
-OBJECTS_MAX = 4
 CHAIN_MAX = 4
-ROUNDS_MAX = 4
-
-
-def related_objects_die(mutator: ScenarioMutator, choices: Choices) -> Scenario:
-    """A few objects are related, most of them are dropped, and finalizers run or wait."""
-    cast = Cast(mutator, choices)
-    for _ in range(choices.between(1, OBJECTS_MAX)):
-        yield from _new(cast)
-        if choices.one_in(4):
-            yield from collected(mutator, choices)
-    for _ in range(choices.between(0, 2 * len(cast.objects))):
-        yield from _related(cast)
-    if choices.one_in(3):
-        yield from collected(mutator, choices)
-    if choices.one_in(4):
-        yield from cast.act(mutator.sample_often)
-    yield from _dropped(cast)
-    for _ in range(choices.between(1, ROUNDS_MAX)):
-        yield from _round(cast)
 
 
 def collected(mutator: ScenarioMutator, choices: Choices) -> Scenario:
@@ -55,79 +32,8 @@ def collected(mutator: ScenarioMutator, choices: Choices) -> Scenario:
             yield from mutator.if_legal(actions.CollectFull)
 
 
-def _new(cast: Cast) -> Scenario:
-    """One more object: a prebuilt one, any other, or a node, most of the time with a finalizer."""
-    choices, prebuilt = cast.choices, len(cast.shadow.prebuilt)
-    if prebuilt and choices.one_in(8):
-        yield from cast.new(actions.LoadPrebuilt, choices.below(prebuilt))
-        return
-    if choices.one_in(4):
-        yield from cast.new(cast.anything)
-        return
-    nodes: list[ShadowObject] = []
-    yield from cast.add(nodes, cast.mutator.any_node)
-    for node in nodes:
-        if choices.below(4):
-            yield from cast.act(cast.mutator.register_finalizer, node)
-    cast.objects[:0] = nodes
-
-
-def _related(cast: Cast) -> Scenario:
-    """One object refers to another one: by a field, weakly, or in an ephemeron.
-
-    Or its finalizer is taken back, or a fact of the planner comes about.
-    """
-    choices, mutator = cast.choices, cast.mutator
-    objects = cast.living()
-    if not objects:
-        return
-    one, anything = choices.pick(objects), choices.pick([*objects, *cast.weak])
-    match choices.below(8):
-        case 0:
-            yield from cast.add(cast.weakrefs, mutator.weakref, one)
-        case 1:
-            pairs = [(one, anything)] if choices.below(3) else [*pairwise(objects)]
-            for key, value in pairs:
-                yield from cast.add(cast.ephemerons, mutator.ephemeron, key, value)
-        case 2:
-            yield from cast.act(mutator.unregister_finalizer, one)
-            # Lua calls such a finalizer in its old place of the order.
-            if choices.one_in(2):
-                yield from cast.act(mutator.register_finalizer, one)
-        case 3:
-            facts = choices.pick(dimensions_for(cast.contract))
-            yield from choices.pick(facts).bring_about(cast)
-        case _:
-            yield from cast.act(mutator.write, one, anything)
-
-
-def _dropped(cast: Cast) -> Scenario:
-    """All or most objects are dropped, and perhaps some of what refers to them weakly."""
-    choices, free = cast.choices, cast.mutator.free
-    all_die = choices.one_in(3)
-    for obj in [*cast.objects]:
-        if all_die or choices.below(4):
-            yield from cast.act(free, obj)
-    if choices.one_in(2):
-        for obj in cast.weak:
-            yield from cast.act(free, obj)
-
-
-def _round(cast: Cast) -> Scenario:
-    """A collection finds some dead. Their finalizers run or wait, and some live again."""
-    choices = cast.choices
-    yield from collected(cast.mutator, choices)
-    yield from weak_are_read(cast, cast.weak)
-    if choices.one_in(3):
-        return
-    yield from cast.act(actions.RunFinalizers, choices.one_in(2))
-    for number in [*cast.shadow.finalizers.kept]:
-        if choices.below(2) and cast.mutator.situation.has_slot():
-            yield from _lives_again(cast, number)
-
-
-def _lives_again(cast: Cast, number: int) -> Scenario:
-    """An object is a root again. It and what it refers to may be looked at, and die."""
+def lives_again(cast: Cast, number: int) -> Scenario:
+    """The object of that finalizer is a root again. It may be looked at, and may die."""
     choices, mutator = cast.choices, cast.mutator
     resurrected: list[ShadowObject] = []
     weakrefs: list[ShadowObject] = []

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
-from fuzz.drawing.deaths import ephemerons_form_a_chain, related_objects_die, weakref_is_resurrected
+from fuzz.drawing.deaths import ephemerons_form_a_chain, weakref_is_resurrected
 from fuzz.drawing.full_heaps import heap_is_filled
 from fuzz.drawing.planner import facts_meet, objects_live_long
+from fuzz.drawing.relations import objects_are_related
 from fuzz.drawing.rules import NUMBERS
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
 from fuzz.drawing.situation import OBJECTS_MAX, Choices, Scenario, Situation
@@ -458,14 +459,14 @@ OF_HEAPS = (
 # collector that takes no steps needs fewer plans, and more of what its sampler does: with this
 # list, HotSpot allocated outside its buffers in 21 of 3,000 actions, and not in 30.
 OF_COLLECTORS = (
-    *(*SCENARIOS, facts_meet),
-    *(reference_is_moved, prebuilt_array_holds_copy, pinned_object_is_freed, young_item_is_moved),
-    *([reference_is_moved_beside_dirty_card] * 3),
-    *([young_item_is_copied] * 4),
-    *([facts_meet] * 4),
+    *(*SCENARIOS, reference_is_moved, pinned_object_is_freed),
+    *([young_item_is_moved, prebuilt_array_holds_copy] * 2),
+    *([reference_is_moved_beside_dirty_card, young_item_is_copied] * 4),
+    *([facts_meet] * 3),
+    *([objects_are_related] * 6),
 )
 OF_DEATHS = (
-    *([related_objects_die] * 24),
+    *([objects_are_related] * 20),
     *([ephemerons_form_a_chain] * 4),
     *([weakref_is_resurrected] * 4),
 )
@@ -478,14 +479,14 @@ OF_RANDOM_DISTANCES = (*OF_HEAPS, *[kinds_alternate_in_step] * 5)
 OF_BOUNDARIES = (*OF_RANDOM_DISTANCES, *[sampling_is_on_for_moments] * 10)
 OF_BLOCKS = (blocks_alternate_in_step,)
 OF_EXHAUSTION = (heap_is_filled,) * 12
-OF_THREADS = (thread_ends_after_writes,) * 4
+OF_THREADS = (thread_ends_after_writes,) * 8
 
 
 def scenarios_for(contract: Contract, is_late: bool) -> Sequence[StartScenario]:
     """The scenarios that may show a mistake of a target under this contract.
 
-    Late in a trace there are only plans, and scenarios of deaths: short traces find simple mistakes
-    sooner.
+    Late in a trace there are only plans, relations, and scenarios of deaths: short traces find
+    simple mistakes sooner.
     """
     others = _scenarios_of_one_thread(contract, is_late)
     of_exhaustion = OF_EXHAUSTION if contract.exhaustion is not None else ()
@@ -506,9 +507,9 @@ def _scenarios_of_one_thread(contract: Contract, is_late: bool) -> Sequence[Star
 
 
 def _scenarios_of_collectors(actions: tuple[str, ...], is_late: bool) -> Sequence[StartScenario]:
-    if is_late:
-        return (facts_meet,)
-    return OF_COLLECTORS if "collect_step" in actions else OF_HEAPS
+    if "collect_step" not in actions:
+        return (facts_meet,) if is_late else OF_HEAPS
+    return (facts_meet, objects_are_related) if is_late else OF_COLLECTORS
 
 
 @cache

@@ -8,9 +8,9 @@ from changed_contracts import with_layout
 from typing_extensions import override
 
 from fuzz.drawing import scenarios
-from fuzz.drawing.deaths import related_objects_die
 from fuzz.drawing.draw import draw_action, draw_configuration, draw_from_scenario, menu_of
 from fuzz.drawing.planner import facts_meet
+from fuzz.drawing.relations import objects_are_related
 from fuzz.drawing.rules import rules_for
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.drawing.scenarios import SCENARIOS, StartScenario, next_of
@@ -364,7 +364,7 @@ def test_scenarios_take_back_only_finalizers_that_have_not_run() -> None:
     taken_back = 0
     for number in range(2 * SOURCES):
         run = Run(make_target("reference-finalizers"), {})
-        scenario = started(related_objects_die, run, RandomChoices(str(number)))
+        scenario = started(objects_are_related, run, RandomChoices(str(number)))
         while (action := next_of(scenario)) is not None:
             if isinstance(action, do.UnregisterFinalizer):
                 waiting = run.bench.shadow.finalizers.waiting.values()

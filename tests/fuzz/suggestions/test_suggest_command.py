@@ -59,7 +59,7 @@ def test_if_nothing_fits_the_actions_that_refute_all_keys_are_shown(gcfuzz: Gcfu
     ).out.splitlines()
     assert nothing.startswith("No contract fits: the answers refute each one with up to 3 changed")
     assert refute.endswith(" actions refute the contract, and each one with a single changed key:")
-    assert actions[1].startswith("    1  enable_sampling period_bytes=")
+    assert any("  enable_sampling period_bytes=" in line for line in actions)
     assert '"samples": ' in actions[-1]
 
 
