@@ -5,6 +5,7 @@ import pytest
 from fuzz.failures.named_slots import name_slots, number_slots
 from fuzz.protocol import actions as do
 from fuzz.protocol.contract import Contract
+from fuzz.protocol.target import full
 from fuzz.targets import make_target
 
 TWICE_DEAD = [
@@ -17,7 +18,7 @@ TWICE_DEAD = [
 
 @pytest.fixture
 def finalizing() -> Contract:
-    return make_target("reference-finalizers").default_contract()
+    return full(make_target("reference-finalizers")).default_contract()
 
 
 def test_a_dead_weak_reference_that_was_kept_is_kept_once_more(finalizing: Contract) -> None:
