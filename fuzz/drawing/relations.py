@@ -4,7 +4,7 @@ A plan (`planner`) brings facts about, most of them on old objects. Many mistake
 graph: an object that refers to others, whose identity is known, to which something refers weakly,
 and which nothing else has. So this scenario draws many relations between a few objects. No
 collection comes in between, unless one of them needs it. Then most of what others refer to is
-dropped, and a collection follows. With it, minor collections find ten times as many young objects
+dropped, and a collection follows. With it, minor collections find six times as many young objects
 that have a reference and whose identity is known (docs/evidence/effectiveness.md). Invariant: as in
 `cast`, a step that is not legal is left out.
 """
