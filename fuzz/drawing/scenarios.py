@@ -2,10 +2,10 @@
 
 A rule draws one action. A dozen actions that matter only together are rarely drawn in sequence, so
 a scenario is a generator of them. The general ones are in `planner` and `relations`. One that is
-here finds a known bug much sooner than those. It draws each action from the current situation and leaves out
-some steps at random; actions that the rules draw in between may change the scenario or end it.
-Invariant: a scenario yields concrete actions, as a rule does. Whether an action is legal is checked
-when it is due. No scenario depends on how a target works.
+here finds a known bug much sooner than those. It draws each action from the current situation and
+leaves out some steps at random; actions that the rules draw in between may change the scenario or
+end it. Invariant: a scenario yields concrete actions, as a rule does. Whether an action is legal is
+checked when it is due. No scenario depends on how a target works.
 """
 
 from __future__ import annotations
