@@ -110,7 +110,7 @@ def test_a_session_finds_the_array_copy(
 ) -> None:
     # The findings of pinned objects would end most traces.
     target = ["--target", "incminimark-c", *options.arguments, "--without", "pin"]
-    # Seven of twenty seeds find it within that many actions.
+    # Eight of twenty seeds find it within that many actions.
     plan = ["--seed", "6", "--actions", "20000", "--corpus", str(tmp_path)]
     assert "copy_array" in gcfuzz(MISMATCH, "run", *target, *plan).out
 
