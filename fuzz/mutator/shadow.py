@@ -321,9 +321,11 @@ class Shadow:
         watched = [*self.weak_targets, *filter(None, (e.target for e in finalizers.ephemerons))]
         perhaps = self._perhaps_living(living, watched)
         finalizers.found_dead(perhaps)
-        finalizers.clear_ephemerons(self.with_kept_once(perhaps))
+        perhaps = self.with_kept_once(perhaps)
+        finalizers.clear_ephemerons(perhaps)
         if self._is_soft and not isinstance(action, Exhausted):
             return
+        # What is kept once may have been found dead before: Lua collects if an allocation fails.
         for target in self.weak_targets:
             if target not in perhaps:
                 target.age = DEAD

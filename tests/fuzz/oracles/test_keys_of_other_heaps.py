@@ -351,6 +351,16 @@ TAKEN_BACK: list[Step] = [
 ]
 
 
+def test_what_an_object_that_is_kept_once_refers_to_may_be_kept_too(finalizing: Contract) -> None:
+    # In Lua an allocation that fails collects, so that a full collection finds the object queued.
+    steps: list[Step] = [NODE, do.RegisterFinalizer(0, 1), NODE, do.UnregisterFinalizer(0)]
+    steps += [do.Write(0, 0, 1), do.Free(0), do.AllocateWeakref(0), do.Free(0), FULL]
+    assert why(finalizing_as_lua(finalizing), *steps, alive(0, True)) is not None
+    keeping = {"taken_back": "kept_once"}
+    assert why(finalizing_as_lua(finalizing, **keeping), *steps, alive(0, True)) is None
+    assert why(finalizing_as_lua(finalizing, **keeping), *steps, FULL, alive(0, True)) is not None
+
+
 def test_an_object_whose_finalizer_was_taken_back_may_be_kept_once(finalizing: Contract) -> None:
     steps = [*TAKEN_BACK, do.Free(0), FULL]
     read = answer(do.ReadEphemeron(1), value=7)

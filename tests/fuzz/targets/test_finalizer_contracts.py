@@ -15,6 +15,7 @@ from target_helpers import Changed, first_failure, installed
 from typing_extensions import override
 
 from fuzz.oracles import RERUN_ORACLES
+from fuzz.oracles.memory import OF_OLD_SPACE
 from fuzz.protocol.actions import (
     Action,
     AllocateEphemeron,
@@ -113,7 +114,7 @@ def with_mistake(name: str, mistakes: Mapping[str, Any]) -> FullTarget:
 class Misreporting(Changed):
     """Reports a finalizer at the next `run_finalizers` only, or at both.
 
-    No action shows that an object is dead.
+    No action shows that an object is dead, nor does the memory that is used.
     """
 
     def __init__(self, name: str, mistake: str) -> None:
@@ -125,7 +126,9 @@ class Misreporting(Changed):
         self._before = []
         assert right.finalizers is not None
         in_time = attrs.evolve(right.finalizers, within=1)
-        return attrs.evolve(right, finalizers=in_time).without((*KNOWN_FAILURES, *SHOWING_DEATH))
+        promises = tuple(each for each in right.promises if each not in OF_OLD_SPACE)
+        contract = attrs.evolve(right, finalizers=in_time, promises=promises)
+        return contract.without((*KNOWN_FAILURES, *SHOWING_DEATH))
 
     @override
     def perform(self, action: Action) -> Observation:
