@@ -1,6 +1,6 @@
 """Scenarios of deaths: objects die, are finalized, and may live again.
 
-The general scenario of objects that are related is in `relations`. Two more have one relation each,
+The general scenario of objects that are related is in `relations`. Two here have one relation each,
 since real collectors got these wrong: with its scenario, a mistake of Lua's weak tables takes 384
 actions, and 18,000 with a general one alone (docs/evidence/effectiveness.md). Invariant: as in
 `cast`, a step of `lives_again` that is not legal is left out.

@@ -39,9 +39,7 @@ from fuzz.protocol import actions
 
 ROUNDS_MAX = 3
 PREBUILT_SHARE = 12
-"""One new object in that many is a prebuilt one.
-
-With more of them, few are left that were never written, which PyPy's copy of an array needs."""
+"""One new object in that many is a prebuilt one. So some stay that were never written."""
 RELATIONS_IN_ROUND = (8, 16)
 """How many relations a round draws. With 2, 4 or 8, fewer bugs were found."""
 LAST_ROUNDS_MAX = 3
@@ -70,6 +68,7 @@ def objects_are_related(mutator: ScenarioMutator, choices: Choices) -> Scenario:
 
 
 def _sampler(cast: Cast) -> Scenario:
+    """Sampling goes on as it is, is paused, or has a period of some words."""
     match cast.choices.below(6):
         case 0:
             yield from is_paused(cast)
@@ -78,6 +77,7 @@ def _sampler(cast: Cast) -> Scenario:
 
 
 def _round(cast: Cast) -> Scenario:
+    """Old and new objects are related, some are dropped, and a collection follows."""
     choices = cast.choices
     if choices.one_in(2):
         yield from collected(cast)
