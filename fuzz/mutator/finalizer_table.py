@@ -7,12 +7,14 @@ to, unless the contract states that it is dead by then.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import attrs
 
 from fuzz.mutator.objects import DEAD, OLD, ShadowObject
 from fuzz.protocol.finalizers import Finalizers
+
+LivingWith = Callable[[ShadowObject], Collection[ShadowObject]]
 
 
 class FinalizerTable:
@@ -40,6 +42,8 @@ class FinalizerTable:
         """Those whose finalizer was taken back, and that no full collection has found dead."""
         self.kept_once: list[ShadowObject] = []
         """Those that the last full collection found dead. They may live until the next one."""
+        # Those of `keeps_once` that the last full collection may not have found.
+        self._waiting_once: list[ShadowObject] = []
         self._weakrefs: list[ShadowObject] = []
         # Weak references that may be cleared, by the object that they referred to.
         self._doubtful: dict[ShadowObject, list[ShadowObject]] = {}
@@ -85,31 +89,34 @@ class FinalizerTable:
         return bool(self.waiting or self.keeps_once or self.kept_once)
 
     def collected(
-        self, reachable: Collection[ShadowObject], living: Collection[ShadowObject]
+        self,
+        reachable: Collection[ShadowObject],
+        living: Collection[ShadowObject],
+        once_kept: Collection[ShadowObject],
     ) -> None:
         """A collection may have cleared weak references to objects that only finalizers keep.
 
         From here on they refer to a substitute, about which nothing is known until the finalizer
         of the object has run. Such an object may become reachable, and they stay cleared. If they
         need not be cleared since they are unreachable, nothing is known until the object is dead.
+        `once_kept` are these, those that are kept once, and what they refer to.
         """
         if not self._clears_in_dead:
             self._except_unreachable(reachable)
         clear: list[ShadowObject] = []
+        kept = living if self._clears_in_dead else once_kept
         for weakref in self._weakrefs:
-            target, is_excepted = weakref.target, False
-            if target is not None and not self._clears_in_dead:
-                is_excepted = weakref not in reachable
-            is_kept = target in living or (is_excepted and target in self._once_kept())
-            if target is None or target in reachable or not is_kept:
+            target = weakref.target
+            if target is None or target in reachable or target not in kept:
                 clear.append(weakref)
                 continue
             weakref.target = attrs.evolve(target, age=OLD)
             self._originals[weakref.target] = target
-            if is_excepted:
-                self._undecided.append((weakref.target, target))
-            else:
+            # No finalizer that runs shows that an object is dead that is kept once.
+            if self._clears_in_dead or (weakref in reachable and target in living):
                 self._doubtful.setdefault(target, []).append(weakref)
+            else:
+                self._undecided.append((weakref.target, target))
         self._weakrefs = clear
 
     def _except_unreachable(self, reachable: Collection[ShadowObject]) -> None:
@@ -120,19 +127,33 @@ class FinalizerTable:
                     self._undecided.append((weakref.target, target))
             weakrefs[:] = [weakref for weakref in weakrefs if weakref in reachable]
 
-    def _once_kept(self) -> Collection[ShadowObject]:
-        return {*self.keeps_once, *self.kept_once}
-
     def original(self, obj: ShadowObject) -> ShadowObject:
         """The object itself, if that is its substitute."""
         return self._originals.get(obj, obj)
 
-    def found_dead(self, living: Collection[ShadowObject]) -> None:
-        """A full collection has found all dead, but for these objects."""
-        self.kept_once = [obj for obj in self.keeps_once if obj not in living]
-        self.keeps_once = [obj for obj in self.keeps_once if obj in living]
+    def found_dead(self, living: Collection[ShadowObject], living_with: LivingWith) -> None:
+        """A full collection has found all dead, but for these objects.
+
+        Of those that are kept once, one that another refers to may not be found before the next
+        full collection: Lua may have found the other one, and kept all it refers to, when an
+        allocation failed. Those of a cycle are found together. `living_with` gives what would be
+        alive if the object were.
+        """
+        dead = [obj for obj in self.keeps_once if obj not in living]
+        kept = {obj: living_with(obj) for obj in dead}
+        self._waiting_once = [
+            obj
+            for obj in dead
+            if obj not in self._waiting_once
+            and any(obj in kept[other] and other not in kept[obj] for other in dead)
+        ]
+        self.kept_once = [obj for obj in dead if obj not in self._waiting_once]
+        self.keeps_once = [obj for obj in self.keeps_once if obj in living] + self._waiting_once
+
+    def decide(self, living: Collection[ShadowObject]) -> None:
+        """After a full collection, these may be alive, and no others."""
         for substitute, obj in self._undecided:
-            if obj not in living and obj not in self.kept_once:
+            if obj not in living:
                 substitute.age = DEAD
         self._undecided = [each for each in self._undecided if each[0].age is not DEAD]
 

@@ -125,7 +125,7 @@ class Shadow:
         if isinstance(action, actions.RunFinalizers):
             self.finalizers.run(finalized, action.keep)
         elif minors and self.finalizers.may_clear:
-            self.finalizers.collected(self.reachable(), self.living())
+            self._weakrefs_may_be_cleared()
         if self.occupancy is not None:
             self.occupancy.follow(action, minors, self.roots[-1] if self.roots else None)
 
@@ -314,18 +314,20 @@ class Shadow:
         self.ended_threads.discard(action.thread)  # BeginThread collects too.
         self._survivor_bytes = 0
         finalizers = self.finalizers
-        if not (self.weak_targets or self.pinned or finalizers.ephemerons or finalizers.keeps_once):
+        are_kept_once = finalizers.keeps_once or finalizers.kept_once
+        if not (self.weak_targets or self.pinned or finalizers.ephemerons or are_kept_once):
             return
         living = self.living()
         self.pinned = [obj for obj in self.pinned if obj in living]
         watched = [*self.weak_targets, *filter(None, (e.target for e in finalizers.ephemerons))]
         perhaps = self._perhaps_living(living, watched)
-        finalizers.found_dead(perhaps)
+        finalizers.found_dead(perhaps, lambda obj: self._closure([*perhaps, obj]))
+        # What is kept once may have been found dead before: Lua collects if an allocation fails.
         perhaps = self.with_kept_once(perhaps)
+        finalizers.decide(perhaps)
         finalizers.clear_ephemerons(perhaps)
         if self._is_soft and not isinstance(action, Exhausted):
             return
-        # What is kept once may have been found dead before: Lua collects if an allocation fails.
         for target in self.weak_targets:
             if target not in perhaps:
                 target.age = DEAD
@@ -348,6 +350,12 @@ class Shadow:
         return self._closure([*living, *kept]) if kept else living
 
     # What collections do.
+
+    def _weakrefs_may_be_cleared(self) -> None:
+        finalizers, living = self.finalizers, self.living()
+        once = [*finalizers.keeps_once, *finalizers.kept_once]
+        once_kept = self._closure([*living, *once]) if once else living
+        finalizers.collected(self.reachable(), living, once_kept)
 
     def _collect_minor(self) -> None:
         """Young objects survive exactly when reachable from the roots or from an old object.

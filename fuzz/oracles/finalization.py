@@ -169,6 +169,7 @@ class FinalizationOracle(Oracle):
         if self._promised.within and (is_full or self._promised.within_collections):
             for group in self._groups(dead, led_to):
                 others = [entry.obj for entry in dead if are_kept and entry not in group]
+                others += self._shadow.finalizers.kept_once
                 kept_by_others = self._shadow.reachable_with(others)
                 # Another one may be found dead first, and keep it from the queue.
                 if group[0].obj not in kept_by_others:

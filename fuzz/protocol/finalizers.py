@@ -54,8 +54,9 @@ class Finalizers:
     """The place in `reverse_registration` of an object that gets another finalizer after its own
     was taken back, if it was reachable all the time: a new one, or the one it had (Lua)."""
     taken_back: Literal["dropped", "kept_once"] = "dropped"
-    """Whether an object whose finalizer was taken back dies like any other. Or it is kept once, as
-    if one were called: until the full collection after the first that could free it (Lua)."""
+    """Whether an object whose finalizer was taken back dies like any other. Or it is kept once with
+    what it refers to, as if one were called: until the full collection after the first that could
+    free it (Lua)."""
     objects: Literal["kept", "dead"] = "kept"
     """Whether an object is kept until its finalizer has run, or is dead when that is called. Then
     it cannot be resurrected."""

@@ -15,6 +15,7 @@ from target_helpers import Changed, changed, first_failure
 from waiting import PATIENCE_SECONDS
 
 from fuzz.protocol import actions as do
+from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.run import run_actions
 from fuzz.targets.process.program import ProcessTarget
@@ -114,3 +115,43 @@ def test_a_contract_with_one_mistake_is_found(adapter: Path, key: str) -> None:
     # An object has to be read and kept between its death and its finalizer.
     count, seed = (SEVERAL_ACTIONS, "3") if steps else (ACTIONS, "1")
     assert first_failure(mistaken, count, seed) is not None
+
+
+NODE, FULL, RUN = do.AllocateNode(0), do.CollectFull(), do.RunFinalizers()
+FAILS = {"failures": 1}
+"""The first allocation fails once, so that Lua collects, and finds the object of slot 1 dead."""
+KEPT_ONCE = [
+    *(NODE, do.RegisterFinalizer(0, 0), NODE, do.RegisterFinalizer(1, 1)),
+    *(do.UnregisterFinalizer(1), do.Write(1, 0, 0), do.Free(1), do.AllocateWeakref(0), do.Free(0)),
+]
+BOTH_KEPT_ONCE = [NODE, do.RegisterFinalizer(0, 0), do.UnregisterFinalizer(0), *KEPT_ONCE[2:]]
+VALUE_KEPT_ONCE = [
+    *KEPT_ONCE[:4],
+    *(do.UnregisterFinalizer(1), do.AllocateEphemeron(1, 0), do.Free(1)),
+    *(do.UnregisterFinalizer(0), do.AllocateWeakref(0), do.Free(0)),
+]
+KEPT_BY_QUEUED = [
+    *(do.AllocateString(0), do.AllocateWeakref(0), do.AllocateWeakref(0), NODE),
+    *(do.RegisterFinalizer(3, 1), NODE, do.RegisterFinalizer(4, 0), do.Write(3, 0, 1)),
+    *(do.UnregisterFinalizer(4), do.Write(4, 0, 0), do.Free(0), do.Free(2), do.Free(2), do.Free(0)),
+]
+READ = [
+    *(do.CollectStep(), do.ReadWeakref(0, keep=True), do.RunFinalizers(keep=True)),
+    *(do.Resurrect(1), do.Read(2, 0), do.ReadWeakref(3)),
+]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "steps"),
+    [
+        pytest.param(FAILS, [*KEPT_ONCE, FULL, RUN, FULL, RUN], id="finalizer"),
+        pytest.param(FAILS, [*BOTH_KEPT_ONCE, FULL, FULL, FULL], id="memory"),
+        pytest.param(FAILS, [*VALUE_KEPT_ONCE, FULL, FULL, FULL], id="value"),
+        pytest.param({}, [*KEPT_BY_QUEUED, *READ], id="weakref"),
+    ],
+)
+def test_what_an_object_that_is_kept_once_refers_to_is_kept_too(
+    adapter: Path, configuration: Mapping[str, int], steps: list[Action]
+) -> None:
+    target = ProcessTarget("lua", [str(adapter)], ANSWER_SECONDS)
+    assert run_actions(target, configuration, steps) is None

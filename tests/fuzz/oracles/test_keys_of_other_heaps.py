@@ -361,6 +361,50 @@ def test_what_an_object_that_is_kept_once_refers_to_may_be_kept_too(finalizing: 
     assert why(finalizing_as_lua(finalizing, **keeping), *steps, FULL, alive(0, True)) is not None
 
 
+def test_a_finalizer_of_what_it_refers_to_may_be_called_later(finalizing: Contract) -> None:
+    steps: list[Step] = [NODE, do.RegisterFinalizer(0, 0), NODE, do.RegisterFinalizer(1, 1)]
+    steps += [do.UnregisterFinalizer(1), do.Write(1, 0, 0), do.Free(1), do.Free(0), FULL]
+    late = "after 1 full collection"
+    assert why(finalizing_as_lua(finalizing, within=1), *steps, finalized()) == late
+    keeping = partial(finalizing_as_lua, finalizing, within=1, taken_back="kept_once")
+    assert why(keeping(), *steps, finalized()) is None
+    assert why(keeping(), *steps, FULL, finalized()) == late
+
+
+@pytest.mark.parametrize(("links", "collections"), [(0, 1), (1, 2), (2, 2)])
+def test_one_that_another_of_them_refers_to_may_be_kept_once_more(
+    finalizing: Contract, links: int, collections: int
+) -> None:
+    steps: list[Step] = []
+    for number in range(links + 1):
+        steps += [NODE, do.RegisterFinalizer(number, number), do.UnregisterFinalizer(number)]
+    steps += [do.Write(number, 0, number + 1) for number in range(links)]
+    steps += [do.AllocateWeakref(links), *[do.Free(0)] * (links + 1)]
+    for count in range(1, 5):
+        may = finalizing_as_lua(finalizing, taken_back="kept_once", weak_in_dead="kept")
+        problem = why(may, *steps, *[FULL] * count, alive(0, True))
+        assert (problem is None) is (count <= collections)
+
+
+def test_those_of_a_cycle_are_kept_once_together(finalizing: Contract) -> None:
+    steps: list[Step] = []
+    for number in range(2):
+        steps += [NODE, do.RegisterFinalizer(number, number), do.UnregisterFinalizer(number)]
+    steps += [do.Write(0, 0, 1), do.Write(1, 0, 0), do.AllocateWeakref(1), do.Free(0), do.Free(0)]
+    may = partial(finalizing_as_lua, finalizing, taken_back="kept_once", weak_in_dead="kept")
+    assert why(may(), *steps, FULL, alive(0, True)) is None
+    assert why(may(), *steps, FULL, FULL, alive(0, True)) is not None
+
+
+def test_one_that_was_kept_once_is_dead_without_weak_references(finalizing: Contract) -> None:
+    steps = [NODE, do.RegisterFinalizer(0, 0), do.UnregisterFinalizer(0), do.Free(0)]
+    memory: dict[str, Any] = {"observes": ("minors", "memory"), "promises": ("memory",)}
+    may = partial(judge, finalizing, finalizers=Finalizers(taken_back="kept_once"), **memory)
+    full = answer(FULL, memory=[32, 0])
+    assert why(may(), *steps, full) is None
+    assert why(may(), *steps, full, full) is not None
+
+
 def test_an_object_whose_finalizer_was_taken_back_may_be_kept_once(finalizing: Contract) -> None:
     steps = [*TAKEN_BACK, do.Free(0), FULL]
     read = answer(do.ReadEphemeron(1), value=7)
