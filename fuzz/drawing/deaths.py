@@ -20,7 +20,7 @@ from fuzz.protocol import actions
 CHAIN_MAX = 4
 
 
-def collected(mutator: ScenarioMutator, choices: Choices) -> Scenario:
+def collected_perhaps(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """Nothing, or a minor collection, some steps of a major one, or a full collection."""
     match choices.below(5):
         case 1:
@@ -81,11 +81,11 @@ def weakref_is_resurrected(mutator: ScenarioMutator, choices: Choices) -> Scenar
         if choices.one_in(3):
             yield from mutator.if_legal(mutator.register_finalizer, target)
     weakref = yield from mutator.new(mutator.weakref(target))
-    yield from collected(mutator, choices)
+    yield from collected_perhaps(mutator, choices)
     yield mutator.write(holder, weakref)
     for obj in dict.fromkeys((weakref, target, holder)):
         yield mutator.free(obj)
-    yield from collected(mutator, choices)
+    yield from collected_perhaps(mutator, choices)
     yield actions.CollectFull()
     yield actions.RunFinalizers(keep=True)
     for number in [*mutator.situation.bench.shadow.finalizers.kept]:
@@ -112,7 +112,7 @@ def ephemerons_form_a_chain(mutator: ScenarioMutator, choices: Choices) -> Scena
     for number in range(choices.between(2, CHAIN_MAX)):
         chain.append((yield from mutator.new(actions.AllocateNode(number))))
         if choices.one_in(4):
-            yield from collected(mutator, choices)
+            yield from collected_perhaps(mutator, choices)
     pairs = [*pairwise(chain)]
     if choices.one_in(2):
         pairs.reverse()
@@ -134,6 +134,6 @@ def ephemerons_form_a_chain(mutator: ScenarioMutator, choices: Choices) -> Scena
 def _read_after_collection(
     mutator: ScenarioMutator, choices: Choices, ephemerons: list[ShadowObject]
 ) -> Scenario:
-    yield from collected(mutator, choices)
+    yield from collected_perhaps(mutator, choices)
     for ephemeron in ephemerons:
         yield mutator.read_ephemeron(ephemeron)

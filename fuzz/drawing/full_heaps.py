@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from fuzz.drawing.deaths import collected
+from fuzz.drawing.deaths import collected_perhaps
 from fuzz.drawing.scenario_mutator import ObjectGoneError, ScenarioMutator
 from fuzz.drawing.situation import Choices, Scenario, Situation
 from fuzz.mutator.legality import length_max
@@ -25,7 +25,7 @@ def heap_is_filled(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     for _ in range(choices.between(1, STRINGS_MAX)):
         yield from mutator.if_legal(_filling, mutator.situation, choices)
         if choices.one_in(8):
-            yield from collected(mutator, choices)
+            yield from collected_perhaps(mutator, choices)
         if weakref is not None and choices.one_in(4):
             yield from mutator.if_legal(mutator.read_weakref, weakref)
     if choices.one_in(2):
@@ -35,7 +35,7 @@ def heap_is_filled(mutator: ScenarioMutator, choices: Choices) -> Scenario:
             actions.Free, choices.below(max(len(mutator.situation.roots), 1))
         )
     if choices.one_in(2):
-        yield from collected(mutator, choices)
+        yield from collected_perhaps(mutator, choices)
     yield from mutator.if_legal(_filling, mutator.situation, choices)
     yield from mutator.if_legal(actions.RunFinalizers)
     yield from mutator.if_legal(actions.AllocateNode, 0)
@@ -52,7 +52,7 @@ def _dead_node(
     if choices.one_in(2) and mutator.supports("allocate_weakref"):
         weakref = yield from mutator.new(mutator.weakref(node))
     yield from mutator.if_legal(mutator.free, node)
-    yield from collected(mutator, choices)
+    yield from collected_perhaps(mutator, choices)
     return weakref
 
 

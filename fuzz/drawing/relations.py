@@ -2,15 +2,15 @@
 
 A plan (`planner`) brings facts about, most of them on old objects. Many mistakes need a young
 graph: an object that refers to others, whose identity is known, to which something refers weakly,
-and which nothing else has. So this scenario draws many relations between a few objects. No
-collection comes in between, unless one of them needs it. Then most of what others refer to is
-dropped, and a collection follows. With it, minor collections find six times as many young objects
-that have a reference and whose identity is known (docs/evidence/effectiveness.md). Invariant: as in
-`cast`, a step that is not legal is left out.
+and which nothing else has. So this scenario draws many relations between a few objects. Few of them
+collect. Then most of what others refer to is dropped, and a collection follows. With it, minor
+collections find six times as many young objects that have a reference and whose identity is known
+(docs/evidence/effectiveness.md). Invariant: as in `cast`, a step that is not legal is left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from fuzz.drawing.cast import Cast
@@ -36,6 +36,7 @@ from fuzz.drawing.situation import Choices, Scenario
 from fuzz.mutator.legality import why_nothing_pinned
 from fuzz.mutator.objects import ShadowObject
 from fuzz.protocol import actions
+from fuzz.protocol.contract import Contract
 
 ROUNDS_MAX = 3
 PREBUILT_SHARE = 12
@@ -44,8 +45,8 @@ RELATIONS_IN_ROUND = (8, 16)
 """How many relations a round draws. With 2, 4 or 8, fewer bugs were found."""
 LAST_ROUNDS_MAX = 3
 """How often all objects are dropped at the end, if finalizers let some live again."""
-DEPTH = 2
-"""How far what an object refers to is looked into."""
+DEPTH, FIELDS_MAX = 3, 2
+"""How many levels of what an object refers to are looked into, and how many fields of each."""
 
 
 def objects_are_related(mutator: ScenarioMutator, choices: Choices) -> Scenario:
@@ -131,6 +132,10 @@ def _new(cast: Cast) -> Scenario:
 
 def _collection(cast: Cast) -> Scenario:
     """One that the mutator asks for, or that an allocation brings."""
+    # Under the contracts of V8 and Go, no allocation has to collect.
+    if not cast.mutator.supports("collect_minor"):
+        yield from cast.act(actions.CollectFull)
+        return
     match cast.choices.below(7):
         case 0 | 1:
             yield from cast.act(actions.CollectMinor)
@@ -151,8 +156,7 @@ def _collection(cast: Cast) -> Scenario:
 
 def _relations(cast: Cast) -> Scenario:
     """Relations come about, and most of what others refer to is dropped."""
-    choices = cast.choices
-    kinds = RELATIONS + OF_FINALIZERS if cast.contract.finalizers else RELATIONS
+    choices, kinds = cast.choices, _kinds(cast.contract)
     for _ in range(choices.pick(RELATIONS_IN_ROUND)):
         yield from choices.pick(kinds)(cast)
     # An object with more than one reference to it survives most mistakes.
@@ -161,8 +165,15 @@ def _relations(cast: Cast) -> Scenario:
             yield from cast.act(cast.mutator.free, obj)
 
 
+def _kinds(contract: Contract) -> Sequence[BringAbout]:
+    """The kinds of relations that the contract allows."""
+    supported = {*contract.actions} - (set() if contract.pins_max != 0 else {"pin"})
+    kinds = RELATIONS + OF_FINALIZERS if contract.finalizers else RELATIONS
+    return [kind for kind in kinds if NEEDED_FOR.get(kind) in (None, *supported)]
+
+
 def _held(cast: Cast) -> list[ShadowObject]:
-    """The roots to which another object, or an ephemeron as its value, refers."""
+    """The roots to which an object, perhaps itself, or an ephemeron as its value, refers."""
     held = {ref for obj in cast.objects for ref in obj.refs}
     held.update(ephemeron.value for ephemeron in cast.ephemerons)
     return [obj for obj in (*cast.objects, *cast.weak) if obj in held and obj in cast.roots]
@@ -205,7 +216,7 @@ def _has_finalizer(cast: Cast) -> Scenario:
         yield from cast.act(cast.mutator.register_finalizer, obj)
 
 
-def _has_finalizer_back(cast: Cast) -> Scenario:
+def _finalizer_is_taken_back(cast: Cast) -> Scenario:
     for obj in cast.among():
         yield from cast.act(cast.mutator.unregister_finalizer, obj)
         # Lua calls such a finalizer in its old place of the order.
@@ -217,7 +228,11 @@ RELATIONS: tuple[BringAbout, ...] = (
     *(identity_is_known, is_weakly_referenced, _is_pinned, is_copied),
     *(_held_is_dropped, _has_fact, _new, *[_refers] * 4),
 )
-OF_FINALIZERS: tuple[BringAbout, ...] = (_is_in_ephemeron, _has_finalizer, _has_finalizer_back)
+OF_FINALIZERS: tuple[BringAbout, ...] = (
+    *(_is_in_ephemeron, _has_finalizer, _finalizer_is_taken_back),
+)
+NEEDED_FOR: Mapping[BringAbout, str] = {_is_pinned: "pin", is_copied: "copy_array"}
+"""The action without which a relation would act, but never come about."""
 
 
 # What is seen.
@@ -226,12 +241,14 @@ OF_FINALIZERS: tuple[BringAbout, ...] = (_is_in_ephemeron, _has_finalizer, _has_
 def _looked_into(cast: Cast, holder: ShadowObject, depth: int) -> Scenario:
     """What only the object refers to is a root for a moment, and what that refers to."""
     unrooted = [field for field, ref in enumerate(holder.refs) if ref not in (None, *cast.roots)]
-    for field in unrooted[:2]:
+    for field in unrooted[:FIELDS_MAX]:
         found: list[ShadowObject] = []
         yield from cast.add(found, cast.mutator.read, holder, field)
         for obj in found:
+            if obj in cast.identified:
+                yield from cast.act(cast.mutator.take_identity, obj)
             yield from weak_are_read(cast, [obj])
-            if depth and any(obj.refs):
+            if depth > 1 and any(obj.refs):
                 yield from _looked_into(cast, obj, depth - 1)
             yield from cast.act(cast.mutator.free, obj)
 

@@ -55,7 +55,8 @@ class _Slots:
     def may_be_behind(self) -> bool:
         """Whether objects may be dead that are pinned, have finalizers or take memory.
 
-        Or that weak references led to, which were kept instead. No collection is followed.
+        Or that weak references led to, which were kept instead. Neither minor collections nor
+        finalizers that run are followed.
         """
         shadow = self._shadow
         is_behind = shadow.pinned or shadow.finalizers.registered or shadow.occupancy

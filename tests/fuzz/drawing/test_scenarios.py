@@ -17,7 +17,7 @@ from fuzz.drawing.scenarios import SCENARIOS, StartScenario, next_of
 from fuzz.drawing.situation import OBJECTS_MAX, ROOTS_MAX, Choices, Scenario, Situation
 from fuzz.engines.random import RandomChoices
 from fuzz.mutator.legality import why_illegal
-from fuzz.mutator.objects import Age
+from fuzz.mutator.objects import Age, ShadowObject
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import NAMES, SLOT_FIELDS, Action, name_of
@@ -397,15 +397,21 @@ def test_a_scenario_alone_finds_the_bug_that_it_is_about(scenario: StartScenario
     assert is_found(FINDS[scenario], scenario)
 
 
-# The general scenario.
+# The general scenarios.
+
+GENERAL = (facts_meet, objects_are_related)
+each_general_one = pytest.mark.parametrize("scenario", GENERAL, ids=lambda each: each.__name__)
 
 
 @pytest.mark.slow
-def test_where_facts_meet_all_oracles_agree_under_any_configuration() -> None:
+@each_general_one
+def test_where_facts_meet_all_oracles_agree_under_any_configuration(
+    scenario: StartScenario,
+) -> None:
     for number in range(2 * SOURCES):
         source = RandomChoices(f"configured/{number}")
         run = run_on_reference(**draw_configuration(SETTINGS, source))
-        actions = started(facts_meet, run, source)
+        actions = started(scenario, run, source)
         while (action := next_of(actions)) is not None:
             assert why_illegal(action, run.contract, run.bench.shadow) is None
             run.step(action)
@@ -414,34 +420,43 @@ def test_where_facts_meet_all_oracles_agree_under_any_configuration() -> None:
             rerun(make_target("reference"), run, oracle)
 
 
+EVENTS = ("resume_sampling", "fork")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "action",
+    ("scenario", "action"),
     [
-        *("pin", "unpin", "take_identity", "allocate_weakref", "read_weakref", "load_prebuilt"),
-        *("write", "copy_array", "enable_sampling", "disable_sampling", "pause_sampling"),
-        *("resume_sampling", "fork", "set_callback", "collect_minor", "collect_step"),
+        (scenario, action)
+        for scenario in GENERAL
+        for action in (
+            *("pin", "unpin", "take_identity", "allocate_weakref", "read_weakref", "load_prebuilt"),
+            *("write", "copy_array", "enable_sampling", "disable_sampling", "pause_sampling"),
+            *("set_callback", "collect_minor", "collect_step"),
+            *(EVENTS if scenario is facts_meet else ()),
+        )
     ],
 )
-def test_each_fact_is_brought_about_or_left_out(action: str) -> None:
+def test_each_fact_is_brought_about_or_left_out(scenario: StartScenario, action: str) -> None:
     """Without the action, the scenario goes on to its last collection."""
     names: set[str] = set()
     for number in range(SOURCES):
-        whole = play(run_on_reference(), facts_meet, RandomChoices(str(number)))
+        whole = play(run_on_reference(), scenario, RandomChoices(str(number)))
         names |= {NAMES[type(each)] for each in whole}
         run = run_on_reference()
         run.situation.contract = run.contract.without((action,))
-        without = {NAMES[type(each)] for each in play(run, facts_meet, RandomChoices(str(number)))}
+        without = {NAMES[type(each)] for each in play(run, scenario, RandomChoices(str(number)))}
         assert action not in without
         assert "collect_full" in without
     assert action in names
 
 
 @pytest.mark.slow
-def test_facts_of_objects_that_are_gone_are_left_out() -> None:
+@each_general_one
+def test_facts_of_objects_that_are_gone_are_left_out(scenario: StartScenario) -> None:
     for number in range(SOURCES):
         source, run = RandomChoices(f"gone/{number}"), run_on_reference()
-        run.situation.scenario = started(facts_meet, run, source)
+        run.situation.scenario = started(scenario, run, source)
         while run.situation.scenario is not None:
             action = draw_from_scenario(run.situation, source)
             if action is not None:
@@ -460,9 +475,55 @@ def test_sampling_pauses_where_it_excludes_a_pin() -> None:
     raise AssertionError
 
 
-@pytest.mark.parametrize("bug", ["forgotten-remembered-entry", "restart-loses-period"])
-def test_facts_meet_in_a_known_bug(bug: str) -> None:
-    assert is_found(bug, facts_meet)
+@pytest.mark.parametrize(
+    ("scenario", "bug"),
+    [
+        *((scenario, "forgotten-remembered-entry") for scenario in GENERAL),
+        (facts_meet, "restart-loses-period"),
+    ],
+)
+def test_facts_meet_in_a_known_bug(scenario: StartScenario, bug: str) -> None:
+    assert is_found(bug, scenario)
+
+
+def only_held(run: Run) -> set[ShadowObject]:
+    """What the mutator can reach, and has no root for."""
+    return run.bench.shadow.reachable() - {*run.bench.shadow.roots, *run.bench.shadow.prebuilt}
+
+
+def test_relations_keep_objects_alone_at_a_collection_and_look_at_them_later() -> None:
+    kept = seen = 0
+    for number in range(SOURCES):
+        source, run = AmongSome(f"held/{number}"), run_on_reference()
+        actions, held = started(objects_are_related, run, source), set[ShadowObject]()
+        while (action := next_of(actions)) is not None:
+            if isinstance(action, do.CollectMinor | do.CollectStep | do.CollectFull):
+                held |= only_held(run)
+            run.step(action)
+            seen += isinstance(action, do.Read) and run.situation.roots[-1] in held
+        kept += bool(held)
+    assert kept > SOURCES / 2
+    assert seen > SOURCES / 2
+
+
+def test_relations_without_minor_collections_are_followed_by_full_ones() -> None:
+    for number in range(SOURCES):
+        run = run_on_reference()
+        run.situation.contract = run.contract.without(("collect_minor", "collect_step"))
+        actions = play(run, objects_are_related, RandomChoices(str(number)))
+        # One follows a round, and one comes at the end.
+        assert sum(isinstance(action, do.CollectFull) for action in actions) >= 2
+
+
+def test_relations_end_no_callback_where_nothing_is_ever_pinned() -> None:
+    names: set[str] = set()
+    for number in range(SOURCES):
+        run = run_on_reference()
+        run.situation.contract = run.contract.without(("pin",))
+        actions = play(run, objects_are_related, RandomChoices(str(number)))
+        names |= {NAMES[type(action)] for action in actions}
+        assert do.SetCallback(None) not in actions
+    assert "set_callback" in names
 
 
 def test_two_blocks_take_one_period(blocks: Contract, simplest: Choices, last: Choices) -> None:
