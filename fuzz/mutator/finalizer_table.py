@@ -134,10 +134,10 @@ class FinalizerTable:
     def found_dead(self, living: Collection[ShadowObject], living_with: LivingWith) -> None:
         """A full collection has found all dead, but for these objects.
 
-        Of those that are kept once, one that another refers to may not be found before the next
-        full collection: Lua may have found the other one, and kept all it refers to, when an
-        allocation failed. Those of a cycle are found together. `living_with` gives what would be
-        alive if the object were.
+        Of two that are kept once, if one refers to the other, the latter may be found by the next
+        full collection. Lua may have found the former when an allocation failed, and has kept what
+        it refers to. Those of a cycle are found together. `living_with` gives what would be alive
+        if the object were.
         """
         dead = [obj for obj in self.keeps_once if obj not in living]
         kept = {obj: living_with(obj) for obj in dead}
