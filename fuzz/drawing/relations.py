@@ -133,7 +133,7 @@ def _new(cast: Cast) -> Scenario:
 def _collection(cast: Cast) -> Scenario:
     """One that the mutator asks for, or that an allocation brings."""
     # Under the contracts of V8 and Go, no allocation has to collect.
-    if not cast.mutator.supports("collect_minor"):
+    if not any(map(cast.mutator.supports, ("collect_minor", "collect_step"))):
         yield from cast.act(actions.CollectFull)
         return
     match cast.choices.below(7):

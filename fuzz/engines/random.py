@@ -56,8 +56,8 @@ class RandomChoices(Choices):
 SCENARIO_ACTIONS_MAX = 128
 """A trace whose scenario is not over goes on for at most this many actions.
 
-Nearly all scenarios end within them. With 48, a quarter of those of relations did not, and fewer
-bugs were found (docs/evidence/effectiveness.md)."""
+Nearly all scenarios end within them. With 48, a third of those of relations and a quarter of the
+plans did not (docs/evidence/effectiveness.md)."""
 PROCESSES = 8
 """How many draws of a process's settings are made from one seed, so that processes can be kept."""
 

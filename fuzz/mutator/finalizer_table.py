@@ -42,8 +42,8 @@ class FinalizerTable:
         """Those whose finalizer was taken back, and that no full collection has found dead."""
         self.kept_once: list[ShadowObject] = []
         """Those that the last full collection found dead. They may live until the next one."""
-        # Those of `keeps_once` that the last full collection may not have found.
-        self._waiting_once: list[ShadowObject] = []
+        self.delayed: list[ShadowObject] = []
+        """Those of `keeps_once` that the last full collection may not have found."""
         self._weakrefs: list[ShadowObject] = []
         # Weak references that may be cleared, by the object that they referred to.
         self._doubtful: dict[ShadowObject, list[ShadowObject]] = {}
@@ -97,9 +97,10 @@ class FinalizerTable:
         """A collection may have cleared weak references to objects that only finalizers keep.
 
         From here on they refer to a substitute, about which nothing is known until the finalizer
-        of the object has run. Such an object may become reachable, and they stay cleared. If they
-        need not be cleared since they are unreachable, nothing is known until the object is dead.
-        `once_kept` are these, those that are kept once, and what they refer to.
+        of the object has run. Such an object may become reachable, and they stay cleared. If the
+        weak reference is unreachable and need not be cleared, or if only an object that is kept
+        once keeps the other one, nothing is known until that is dead. `once_kept` is `living`, the
+        objects that are kept once, and what these refer to.
         """
         if not self._clears_in_dead:
             self._except_unreachable(reachable)
@@ -141,14 +142,18 @@ class FinalizerTable:
         """
         dead = [obj for obj in self.keeps_once if obj not in living]
         kept = {obj: living_with(obj) for obj in dead}
-        self._waiting_once = [
+        self.delayed = [
             obj
             for obj in dead
-            if obj not in self._waiting_once
+            if obj not in self.delayed
             and any(obj in kept[other] and other not in kept[obj] for other in dead)
         ]
-        self.kept_once = [obj for obj in dead if obj not in self._waiting_once]
-        self.keeps_once = [obj for obj in self.keeps_once if obj in living] + self._waiting_once
+        self.kept_once = [obj for obj in dead if obj not in self.delayed]
+        self.keeps_once = [obj for obj in self.keeps_once if obj in living] + self.delayed
+
+    def returned(self, reachable: Collection[ShadowObject]) -> None:
+        """A weak reference has made these reachable again."""
+        self.delayed = [obj for obj in self.delayed if obj not in reachable]
 
     def decide(self, living: Collection[ShadowObject]) -> None:
         """After a full collection, these may be alive, and no others."""

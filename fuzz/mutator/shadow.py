@@ -275,8 +275,11 @@ class Shadow:
             is_alive = target.age is not DEAD if self._alive is None else self._alive
             kept = self.finalizers.original(target) if is_alive else weakref
             self.roots.append(kept)
-            for obj in self._closure([kept]) if self._unreachable else ():
-                self._unreachable.pop(obj, None)  # It is reachable again, perhaps not for long.
+            # They are reachable again, perhaps not for long.
+            returned = self._closure([kept]) if self._unreachable or self.finalizers.delayed else ()
+            for obj in returned:
+                self._unreachable.pop(obj, None)
+            self.finalizers.returned(returned)
 
     def _on_write(self, action: actions.Write) -> None:
         obj = self.roots[action.root]

@@ -119,7 +119,8 @@ def test_a_contract_with_one_mistake_is_found(adapter: Path, key: str) -> None:
 
 NODE, FULL, RUN = do.AllocateNode(0), do.CollectFull(), do.RunFinalizers()
 FAILS = {"failures": 1}
-"""The first allocation fails once, so that Lua collects, and finds the object of slot 1 dead."""
+"""Each block fails once, so that Lua collects. In the first allocation after `Free(1)` it finds the
+object of that slot dead."""
 KEPT_ONCE = [
     *(NODE, do.RegisterFinalizer(0, 0), NODE, do.RegisterFinalizer(1, 1)),
     *(do.UnregisterFinalizer(1), do.Write(1, 0, 0), do.Free(1), do.AllocateWeakref(0), do.Free(0)),
@@ -129,6 +130,13 @@ VALUE_KEPT_ONCE = [
     *KEPT_ONCE[:4],
     *(do.UnregisterFinalizer(1), do.AllocateEphemeron(1, 0), do.Free(1)),
     *(do.UnregisterFinalizer(0), do.AllocateWeakref(0), do.Free(0)),
+]
+RETURNED_AND_KEPT_ONCE = [
+    *(NODE, do.RegisterFinalizer(0, 0), do.UnregisterFinalizer(0), NODE),
+    *(do.RegisterFinalizer(1, 1), do.UnregisterFinalizer(1), do.Write(1, 0, 0), NODE),
+    *(do.RegisterFinalizer(2, 2), do.UnregisterFinalizer(2), do.Free(1), do.AllocateWeakref(0)),
+    *(do.Free(0), FULL, do.ReadWeakref(1, keep=True), do.Write(0, 0, 2), do.Free(0)),
+    *(do.AllocateString(0), do.Free(1)),
 ]
 KEPT_BY_QUEUED = [
     *(do.AllocateString(0), do.AllocateWeakref(0), do.AllocateWeakref(0), NODE),
@@ -147,6 +155,7 @@ READ = [
         pytest.param(FAILS, [*KEPT_ONCE, FULL, RUN, FULL, RUN], id="finalizer"),
         pytest.param(FAILS, [*BOTH_KEPT_ONCE, FULL, FULL, FULL], id="memory"),
         pytest.param(FAILS, [*VALUE_KEPT_ONCE, FULL, FULL, FULL], id="value"),
+        pytest.param(FAILS, [*RETURNED_AND_KEPT_ONCE, FULL, FULL, FULL], id="returned"),
         pytest.param({}, [*KEPT_BY_QUEUED, *READ], id="weakref"),
     ],
 )

@@ -506,13 +506,23 @@ def test_relations_keep_objects_alone_at_a_collection_and_look_at_them_later() -
     assert seen > SOURCES / 2
 
 
-def test_relations_without_minor_collections_are_followed_by_full_ones() -> None:
+def test_relations_are_followed_by_full_collections_if_there_are_no_others() -> None:
     for number in range(SOURCES):
         run = run_on_reference()
         run.situation.contract = run.contract.without(("collect_minor", "collect_step"))
         actions = play(run, objects_are_related, RandomChoices(str(number)))
         # One follows a round, and one comes at the end.
         assert sum(isinstance(action, do.CollectFull) for action in actions) >= 2
+
+
+def test_relations_are_followed_by_steps_without_minor_collections_too() -> None:
+    kinds: list[type[Action]] = []
+    for number in range(SOURCES):
+        run = run_on_reference()
+        run.situation.contract = run.contract.without(("collect_minor",))
+        actions = play(run, objects_are_related, RandomChoices(str(number)))
+        kinds += map(type, actions)
+    assert kinds.count(do.CollectStep) > kinds.count(do.CollectFull)
 
 
 def test_relations_end_no_callback_where_nothing_is_ever_pinned() -> None:

@@ -32,6 +32,7 @@ from fuzz.targets.references.with_finalizers import FinalizersTarget
 from gcmodel import Parts
 
 NODE, FULL, MINOR, STEP = do.AllocateNode(0), do.CollectFull(), do.CollectMinor(), do.CollectStep()
+STRING = do.AllocateString(0)
 RUN, KEEP = do.RunFinalizers(), do.RunFinalizers(keep=True)
 ACTIONS = 4000
 
@@ -359,6 +360,18 @@ def test_what_an_object_that_is_kept_once_refers_to_may_be_kept_too(finalizing: 
     keeping = {"taken_back": "kept_once"}
     assert why(finalizing_as_lua(finalizing, **keeping), *steps, alive(0, True)) is None
     assert why(finalizing_as_lua(finalizing, **keeping), *steps, FULL, alive(0, True)) is not None
+
+
+def test_a_cleared_weak_reference_does_not_show_that_it_is_dead(finalizing: Contract) -> None:
+    # Another weak reference was unreachable when the collection cleared the first one.
+    steps: list[Step] = [STRING, do.AllocateWeakref(0), do.AllocateWeakref(0), NODE]
+    steps += [do.RegisterFinalizer(3, 1), NODE, do.RegisterFinalizer(4, 0), do.Write(3, 0, 1)]
+    steps += [do.UnregisterFinalizer(4), do.Write(4, 0, 0), *map(do.Free, (0, 2, 2, 0)), STEP]
+    steps += [alive(0, False), finalized(1, keep=True), do.Resurrect(1)]
+    steps += [answer(do.Read(1, 0), value=2)]
+    keeping = partial(finalizing_as_lua, finalizing, weak_in_dead="kept")
+    assert why(keeping(), *steps, alive(2, True)) == "its object did not survive"
+    assert why(keeping(taken_back="kept_once"), *steps, alive(2, True)) is None
 
 
 def test_a_finalizer_of_what_it_refers_to_may_be_called_later(finalizing: Contract) -> None:
