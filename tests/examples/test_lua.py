@@ -113,7 +113,7 @@ def test_a_contract_with_one_mistake_is_found(adapter: Path, key: str) -> None:
     steps = SMALL_STEPS if key == "called" else {}
     mistaken = Changed(target, change or (lambda right: changed(right, **OTHERS[key])), **steps)
     # An object has to be read and kept between its death and its finalizer.
-    count, seed = (SEVERAL_ACTIONS, "3") if steps else (ACTIONS, "1")
+    count, seed = (SEVERAL_ACTIONS, "3") if steps else (ACTIONS, "2")
     assert first_failure(mistaken, count, seed) is not None
 
 
