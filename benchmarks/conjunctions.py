@@ -35,8 +35,8 @@ import fresh_unseen
 import late_seen
 import late_unseen
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
+from fuzz.reached.probes import ProbeCounter
 from fuzz.sessions.plan import Plan, make_engine
 from fuzz.sessions.worker import prepare_worker
 from fuzz.targets import make_target

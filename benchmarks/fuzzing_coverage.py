@@ -40,7 +40,7 @@ skip_covered = true
 """
 SEARCH = """
 import sys
-from fuzz.drawing.probes import ProbeCounter
+from fuzz.reached.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.targets import make_target

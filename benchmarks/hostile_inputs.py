@@ -38,7 +38,6 @@ from pathlib import Path
 import attrs
 from hostile_mutations import mutated
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.failures.trace_files import shipped_traces
 from fuzz.protocol import trace as traces
@@ -47,6 +46,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
+from fuzz.reached.probes import ProbeCounter
 from fuzz.replay import record
 from fuzz.targets import make_target
 from fuzz.targets.references import REFERENCES

@@ -32,9 +32,9 @@ import click
 from mutations import install, mutants_of
 
 from fuzz.cancellation import checked_by
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
+from fuzz.reached.probes import ProbeCounter
 from fuzz.targets import make_target
 
 MODULES = {

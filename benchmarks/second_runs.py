@@ -23,13 +23,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines import random as random_engine
 from fuzz.engines.engine import slices_of
 from fuzz.oracles import RERUN_ORACLES, Mismatch, RerunOracle
 from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import Run, rerun
 from fuzz.sessions.plan import make_engine
 from fuzz.sessions.worker import prepare_worker

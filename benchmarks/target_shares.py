@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.protocol.target import FullTarget, full
+from fuzz.reached.probes import ProbeCounter
 from fuzz.targets import TargetOptions, make_target
 
 TARGETS = ("jemalloc", "gperftools", "go", "ocaml", "v8", "dotnet", "hotspot")

@@ -23,7 +23,6 @@ from rich.console import Console
 from rich.table import Table
 
 from fuzz.drawing.draw import draw_action, draw_configuration, draw_length, menu_of
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Rule, rules_for
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomChoices, RandomEngine
@@ -46,6 +45,7 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import Run
 from fuzz.sessions.plan import Plan
 from fuzz.sessions.session import Session

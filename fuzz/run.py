@@ -14,7 +14,6 @@ import attrs
 
 from fuzz.cancellation import checkpoint
 from fuzz.descriptions import Description, describe
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.situation import Situation
 from fuzz.failure import Failure, Reaching
 from fuzz.mutator.legality import may_be_sent_ahead, while_legal, why_illegal
@@ -29,6 +28,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation, summed, values_of
 from fuzz.protocol.target import FullTarget, Target, full
 from fuzz.protocol.trace import EarlierTrace
+from fuzz.reached.probes import ProbeCounter
 
 
 class ProbeReached(Exception):  # noqa: N818 - nothing is wrong

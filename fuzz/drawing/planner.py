@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from fuzz.drawing.cast import Cast
-from fuzz.drawing.combinations import facts_for
 from fuzz.drawing.fact import BringAbout, Fact, dimensions_for
 from fuzz.drawing.facts_of_heaps import (
     collected,
@@ -37,9 +36,7 @@ from fuzz.drawing.facts_of_objects import (
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.drawing.situation import Choices, Scenario
 from fuzz.protocol import actions
-from fuzz.protocol.actions import ACTIONS, Action
-from fuzz.protocol.contract import Contract
-from fuzz.protocol.observation import MAJOR_STATES
+from fuzz.protocol.actions import Action
 
 DIMENSIONS = (8, 12, 16)
 """In how many dimensions a plan has a fact, or in all if there are fewer."""
@@ -72,25 +69,6 @@ EVENTS: tuple[BringAbout, ...] = (
 OF_FINALIZERS: tuple[BringAbout, ...] = (
     *(is_finalized, is_finalized, is_resurrected, is_unregistered),
 )
-
-NEEDED_FOR: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("sampled", "sampling", "point near"), ("enable_sampling",)),
-    **dict.fromkeys(MAJOR_STATES, ("collect_step",)),
-    "prebuilt": ("load_prebuilt", "write"),
-    "destructor": ("register_finalizer",),
-}
-"""The actions with which plans bring about a fact, if they are not what is needed to see it."""
-
-
-def not_brought_about(contract: Contract) -> Sequence[str]:
-    """The facts that can be seen under the contract, and that no plan brings about."""
-    supported = {*contract.actions} - (set() if contract.pins_max != 0 else {"pin"})
-    return [
-        fact.name
-        for fact in facts_for(contract)
-        if not supported.issuperset(NEEDED_FOR.get(fact.name, ()))
-        or (fact.needs in ACTIONS and fact.needs not in supported)
-    ]
 
 
 def facts_meet(mutator: ScenarioMutator, choices: Choices) -> Scenario:

@@ -7,10 +7,10 @@ from typing import Protocol
 
 import attrs
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.failure import Failure
 from fuzz.oracles import RERUN_ORACLES, RerunOracle
 from fuzz.protocol.target import Target
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import Run, rerun
 
 

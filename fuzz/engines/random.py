@@ -23,7 +23,6 @@ from fuzz.drawing.draw import (
     start_long,
 )
 from fuzz.drawing.forecast import Forecast
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import rules_for
 from fuzz.drawing.situation import Choices, Situation
 from fuzz.engines.engine import Engine, Slice, rerun_some, reruns
@@ -32,6 +31,7 @@ from fuzz.oracles import Mismatch
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Setting
 from fuzz.protocol.target import Target, full
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import Run
 
 Judge = Callable[[Collection[str]], tuple[Run, Failure | None]]

@@ -40,7 +40,6 @@ from fuzz.drawing.draw import (
     menu_of,
     start_long,
 )
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import RULES, Rule, rules_for
 from fuzz.drawing.situation import Choices
 from fuzz.engines.engine import Engine, Slice, rerun_some
@@ -50,6 +49,7 @@ from fuzz.oracles import Mismatch
 from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target, full
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import Run
 
 EXAMPLES_PER_SLICE = 8

@@ -16,11 +16,11 @@ from concurrent.futures.process import BrokenProcessPool
 
 import attrs
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.failure import Failure
 from fuzz.failures.reduce import reduce_failure
 from fuzz.problems import HarnessError
+from fuzz.reached.probes import ProbeCounter
 from fuzz.sessions.plan import make_engine
 from fuzz.sessions.worker import prepare_worker
 from fuzz.targets import make_target

@@ -15,9 +15,7 @@ from pathlib import Path
 
 import attrs
 
-from fuzz.drawing.combinations import CombinationCounter, Held
 from fuzz.drawing.draw import check_beginning
-from fuzz.drawing.probes import PROBES, ProbeCounter, probes_for
 from fuzz.drawing.situation import Situation
 from fuzz.engines.engine import Engine, Tally
 from fuzz.engines.random import RandomEngine
@@ -30,6 +28,8 @@ from fuzz.oracles import Bench
 from fuzz.plain import shell_word
 from fuzz.problems import BadInputError
 from fuzz.protocol.target import Target, contract_of
+from fuzz.reached.combinations import CombinationCounter, Held
+from fuzz.reached.probes import PROBES, ProbeCounter, probes_for
 from fuzz.targets import NO_OPTIONS, TargetOptions, make_target
 from fuzz.targets.registration import CHUNK_ACTIONS
 

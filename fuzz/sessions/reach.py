@@ -5,11 +5,21 @@ A probe or a combination of facts that is never reached is a situation that was 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from fuzz.drawing.combinations import (
+from fuzz.drawing.planner import facts_meet
+from fuzz.drawing.scenarios import scenarios_for
+from fuzz.engines.engine import slices_of
+from fuzz.engines.random import RandomEngine
+from fuzz.failure import Reaching
+from fuzz.failures.reduce import reduce_failure
+from fuzz.protocol.actions import ACTIONS
+from fuzz.protocol.contract import Contract
+from fuzz.protocol.observation import MAJOR_STATES
+from fuzz.protocol.target import Target, contract_of
+from fuzz.reached.combinations import (
     SIZES,
     Combination,
     CombinationCounter,
@@ -17,17 +27,16 @@ from fuzz.drawing.combinations import (
     facts_for,
     possible_among,
 )
-from fuzz.drawing.planner import facts_meet, not_brought_about
-from fuzz.drawing.probes import ProbeCounter, probes_for
-from fuzz.drawing.scenarios import scenarios_for
-from fuzz.engines.engine import slices_of
-from fuzz.engines.random import RandomEngine
-from fuzz.failure import Reaching
-from fuzz.failures.reduce import reduce_failure
-from fuzz.protocol.contract import Contract
-from fuzz.protocol.target import Target, contract_of
+from fuzz.reached.probes import ProbeCounter, probes_for
 from fuzz.run import ProbeReached
 
+NEEDED_BY_PLANS: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("sampled", "sampling", "point near"), ("enable_sampling",)),
+    **dict.fromkeys(MAJOR_STATES, ("collect_step",)),
+    "prebuilt": ("load_prebuilt", "write"),
+    "destructor": ("register_finalizer",),
+}
+"""The actions with which plans bring about a fact, if they are not what is needed to see it."""
 NAMES_OF_SIZES = ("facts", "pairs of facts", "triples of facts")
 
 
@@ -88,9 +97,16 @@ def reach_combinations(target: Target, seed: int, actions: int) -> Sequence[Reac
 
 def unplanned_facts(contract: Contract) -> Sequence[str]:
     """The facts that can be seen under the contract, and that the planner cannot bring about."""
-    if facts_meet in scenarios_for(contract, is_late=False):
-        return not_brought_about(contract)
-    return [fact.name for fact in facts_for(contract)]
+    facts = facts_for(contract)
+    if facts_meet not in scenarios_for(contract, is_late=False):
+        return [fact.name for fact in facts]
+    supported = {*contract.actions} - (set() if contract.pins_max != 0 else {"pin"})
+    return [
+        fact.name
+        for fact in facts
+        if not supported.issuperset(NEEDED_BY_PLANS.get(fact.name, ()))
+        or (fact.needs in ACTIONS and fact.needs not in supported)
+    ]
 
 
 def _fuzz(target: Target, seed: int, actions: int, probes: ProbeCounter) -> Reaching | None:

@@ -21,7 +21,6 @@ from pathlib import Path
 import attrs
 
 from fuzz.cancellation import Cancelled, after, cancelled_when, checked_by, checkpoint
-from fuzz.drawing.combinations import CombinationCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Failure
 from fuzz.failures import corpus
@@ -29,6 +28,7 @@ from fuzz.failures.compare import counted_as
 from fuzz.failures.corpus import RERUN_SECONDS_MAX, SavedFailure
 from fuzz.problems import BadInputError, HarnessError, portable
 from fuzz.protocol.target import Target, full, name_of
+from fuzz.reached.combinations import CombinationCounter
 from fuzz.sessions.plan import UNLIMITED, Chunk, Plan, SessionTotals, make_engine
 from fuzz.targets import make_target
 

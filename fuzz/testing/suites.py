@@ -20,7 +20,6 @@ import attrs
 from typing_extensions import override
 
 from fuzz.cancellation import after, cancelled_when
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.engines.stateful import StatefulEngine, SuiteStateMachine, found_by, suite_settings
@@ -31,6 +30,7 @@ from fuzz.files import FAILURES_FOLDER
 from fuzz.problems import BadInputError, notes_of
 from fuzz.protocol import trace as traces
 from fuzz.protocol.target import Target, contract_of, full, name_of
+from fuzz.reached.probes import ProbeCounter
 from fuzz.replay import replay
 from fuzz.sessions.plan import UNLIMITED, Plan, SessionTotals
 from fuzz.sessions.worker import run_chunk

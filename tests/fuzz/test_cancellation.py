@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from fuzz.cancellation import Cancelled, cancelled_when, checkpoint
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.failure import Failure
 from fuzz.failures.reduce import reduce_failure
 from fuzz.protocol.actions import Action, AllocateNode, CheckHeap, EnableSampling
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.sessions.plan import ENGINES, make_engine
 from fuzz.targets import make_target

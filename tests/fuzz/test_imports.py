@@ -40,7 +40,8 @@ HARNESS = {
     "fuzz.suggestions": "cancellation drawing engines failures mutator oracles problems protocol "
     "protocol.counting run",
     "fuzz.failure": "descriptions former_names oracles protocol",
-    "fuzz.run": "cancellation descriptions drawing failure mutator oracles problems protocol",
+    "fuzz.run": "cancellation descriptions drawing failure mutator oracles problems protocol "
+    "reached",
     "fuzz.replay": "failure former_names mutator oracles problems protocol run",
     "fuzz.descriptions": "mutator oracles plain protocol",
     "fuzz.cancellation": "",
@@ -57,7 +58,8 @@ HARNESS = {
     "fuzz.oracles.counting": "oracles.counting.distances protocol protocol.counting",
     "fuzz.oracles.counting.distances": "",
     "fuzz.drawing": "mutator oracles problems protocol",
-    "fuzz.engines": "cancellation drawing failure oracles protocol run",
+    "fuzz.reached": "mutator oracles protocol",
+    "fuzz.engines": "cancellation drawing failure oracles protocol reached run",
     "fuzz.targets": "former_names plain problems protocol targets.process",
     "fuzz.targets.process": "cancellation problems protocol",
     "fuzz.targets.allocators": "problems protocol targets targets.process",
@@ -79,16 +81,16 @@ HARNESS = {
     "fuzz.targets.bugs": "",
     "fuzz.targets.references": "problems protocol protocol.counting targets targets.bugs",
     "fuzz.sessions": "cancellation drawing engines failure failures files former_names oracles "
-    "plain problems protocol run signals targets targets.bugs targets.process "
+    "plain problems protocol reached run signals targets targets.bugs targets.process "
     "targets.references version",
     "fuzz.profiling": "files oracles plain problems protocol replay targets targets.references",
     "fuzz.terminal": "descriptions failure failures files former_names mutator nights oracles "
     "plain problems protocol replay sessions suggestions targets targets.bugs "
     "targets.references version",
-    "fuzz.terminal.commands": "drawing failure failures files nights plain problems profiling "
-    "protocol replay sessions suggestions targets targets.bugs terminal version",
-    "fuzz.testing": "cancellation drawing engines failure failures files problems "
-    "protocol replay sessions targets terminal",
+    "fuzz.terminal.commands": "failure failures files nights plain problems profiling "
+    "protocol reached replay sessions suggestions targets targets.bugs terminal version",
+    "fuzz.testing": "cancellation engines failure failures files problems "
+    "protocol reached replay sessions targets terminal",
 }
 """The folders of the harness, and what may stand in the imports of each beside its own modules."""
 REFERENCE = {

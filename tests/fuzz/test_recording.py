@@ -11,7 +11,6 @@ from typing import Any
 import attrs
 import pytest
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Failure
 from fuzz.problems import BadInputError
@@ -23,6 +22,7 @@ from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Report
 from fuzz.protocol.target import Target, name_of
 from fuzz.protocol.trace import VERSION, Header, Trace
+from fuzz.reached.probes import ProbeCounter
 from fuzz.replay import record, replay
 from fuzz.targets import TargetOptions, make_target
 from fuzz.terminal.commands.cli import run_command_line

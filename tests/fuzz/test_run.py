@@ -10,7 +10,6 @@ import attrs
 import pytest
 
 from fuzz import run as run_module
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.failure import Failure
 from fuzz.oracles import RERUN_ORACLES, Bench, Mismatch
 from fuzz.problems import BadInputError
@@ -20,6 +19,7 @@ from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target
 from fuzz.protocol.trace import VERSION, Header, Trace
+from fuzz.reached.probes import ProbeCounter
 from fuzz.replay import replay, replay_steps
 from fuzz.run import RIGHT_GRAPH, Run, rerun, run_actions, run_again
 from fuzz.targets import make_target

@@ -12,7 +12,6 @@ from typing import Any
 import attrs
 import pytest
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Failure
@@ -21,6 +20,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target, full, name_of
+from fuzz.reached.probes import ProbeCounter
 from fuzz.targets import TargetOptions, make_target, registry
 from fuzz.targets.hotspot.find import DEBIANS, HOW_TO_INSTALL, LIBRARY, WHEEL
 

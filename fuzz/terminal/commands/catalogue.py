@@ -123,8 +123,8 @@ def bugs_command(  # noqa: PLR0913 - the options of the command
 )
 def probes_command(choice: TargetChoice, seed: int, actions: int, combinations: bool) -> int:
     """Count how often each probe is reached, and show its smallest trace."""
-    from fuzz.drawing.probes import probes_for
     from fuzz.protocol.target import contract_of
+    from fuzz.reached.probes import probes_for
     from fuzz.sessions.reach import reach, reach_combinations, unplanned_facts
     from fuzz.terminal import tables
 

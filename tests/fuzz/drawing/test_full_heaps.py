@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fuzz.drawing.full_heaps import heap_is_filled
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.scenarios import scenarios_for
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.protocol.contract import Contract
+from fuzz.reached.probes import ProbeCounter
 from fuzz.targets import make_target
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.situation import ROOTS_MAX
 from fuzz.engines.engine import Engine, Slice, rerun_some
 from fuzz.engines.random import RandomChoices, RandomEngine
@@ -27,6 +26,7 @@ from fuzz.protocol import actions as do
 from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import Run, run_actions
 from fuzz.sessions.plan import make_engine as make_engine_of
 from fuzz.targets import make_target

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
+from fuzz.reached.probes import ProbeCounter
 from fuzz.targets import make_target
 from gcmodel.collector.arenas import USABLE_PAGES, Arena, Page, PagedArenas
 from gcmodel.collector.barrier import Barrier

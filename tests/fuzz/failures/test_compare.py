@@ -10,7 +10,6 @@ import attrs
 import pytest
 from comparing import Changed
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.failure import BROKE, FIXED, OBSERVABLE, STILL_FAILS, Failure
 from fuzz.failures.compare import (
     Pair,
@@ -29,6 +28,7 @@ from fuzz.protocol.contract import Contract, Prebuilt, Promise
 from fuzz.protocol.layout import KindLayout
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import Run, run_actions, run_through
 from fuzz.targets import TargetOptions, make_target
 

@@ -9,7 +9,6 @@ import attrs
 import pytest
 from night import rest_at_night
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.failure import BROKE, Failure
 from fuzz.failures.compare import Pair
 from fuzz.failures.comparing_engine import ComparingEngine
@@ -19,6 +18,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import SURVIVED, Observation
 from fuzz.protocol.target import FullTarget
+from fuzz.reached.probes import ProbeCounter
 from fuzz.targets import make_target
 
 Defect = Callable[[Action, Observation], None]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from fuzz.cancellation import Cancelled
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Failure
 from fuzz.failures.reduce import STEPS_MAX, Reducer, reduce_failure
@@ -37,6 +36,7 @@ from fuzz.protocol.actions import (
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, Target, full
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS

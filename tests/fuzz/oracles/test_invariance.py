@@ -7,7 +7,6 @@ import attrs
 import pytest
 from changed_contracts import with_rule
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.oracles.invariance import InvarianceOracle
@@ -33,6 +32,7 @@ from fuzz.protocol.counting import Contexts
 from fuzz.protocol.exhaustion import Exhaustion
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.targets.references.collector import ReferenceTarget
 from gcmodel import Configuration, Parts

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
+from fuzz.reached.probes import ProbeCounter
 from fuzz.targets import make_target
 from fuzz.targets.bugs.known_bugs import KNOWN_BUGS
 

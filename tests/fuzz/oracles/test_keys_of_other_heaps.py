@@ -14,7 +14,6 @@ import attrs
 import pytest
 from judging import Judge, Step, answer
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.failure import Failure
 from fuzz.mutator.legality import why_illegal
@@ -24,6 +23,7 @@ from fuzz.protocol.actions import NAMES, Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.finalizers import Finalizers
 from fuzz.protocol.observation import Observation
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.sessions.plan import make_engine
 from fuzz.targets import make_target

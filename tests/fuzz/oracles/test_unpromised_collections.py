@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import attrs
 import pytest
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import Slice, slices_of
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract, Promise
 from fuzz.protocol.observation import Observation
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.sessions.plan import make_engine
 from fuzz.targets import make_target

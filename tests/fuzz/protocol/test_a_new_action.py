@@ -10,7 +10,6 @@ import attrs
 import pytest
 
 from fuzz.drawing import rules
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.rules import Rule, roots_for
 from fuzz.drawing.situation import Choices, Situation
 from fuzz.engines.random import RandomEngine
@@ -24,6 +23,7 @@ from fuzz.protocol.actions import Action, LengthOf, SlotOf
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.lines import action_from_data, action_to_data
 from fuzz.protocol.observation import Observation
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.targets import make_target
 from fuzz.targets.process.serve import serve

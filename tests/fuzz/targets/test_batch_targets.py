@@ -7,12 +7,12 @@ import pytest
 from typing_extensions import override
 
 from fuzz.cancellation import Cancelled, cancelled_when
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import Engine
 from fuzz.engines.random import RandomEngine
 from fuzz.engines.stateful import StatefulEngine
 from fuzz.protocol.actions import AllocateString, CollectFull, Free
 from fuzz.protocol.lines import BATCH_END
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.targets.process.conversation import Conversation
 from fuzz.targets.process.program import ProcessTarget

@@ -19,7 +19,6 @@ import pytest
 from night import fresh, part_of
 from waiting import check_none_is_left
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import RERUN_ORACLES
 from fuzz.protocol import trace as traces
@@ -28,6 +27,7 @@ from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.lines import to_line, unstructured
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.trace import VERSION, Header, Trace
+from fuzz.reached.probes import ProbeCounter
 from fuzz.targets.references.collector import ReferenceTarget
 from fuzz.terminal.commands.cli import run_command_line
 from gcmodel import Parts

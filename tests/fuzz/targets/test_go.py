@@ -19,7 +19,6 @@ from night import fresh, part_of
 from scripts import shell_script
 from target_helpers import Changed, carried_out, changed, first_failure
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.stateful import StatefulEngine
 from fuzz.oracles.counting.distances.go import Go
@@ -37,6 +36,7 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.target import full
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.go.contract import APPEND, ARRAY, MAKE, POINTER, SITES, SIZE_CLASSES

@@ -9,12 +9,12 @@ import pytest
 from night import fresh, part_of
 from target_helpers import first_failure
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import AllocateNode, CollectStep, Free, LoadPrebuilt, Write
 from fuzz.protocol.target import Target
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.references.collector import ReferenceTarget

@@ -10,7 +10,6 @@ import pytest
 from night import fresh, part_of
 from target_helpers import Changed, changed, first_failure, installed
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.protocol.contract import Contract, Range
@@ -18,6 +17,7 @@ from fuzz.protocol.counting import Bytes, Contexts, NetBytes, PlacedBlocks, Stre
 from fuzz.protocol.groups import Groups
 from fuzz.protocol.layout import KindLayout
 from fuzz.protocol.target import FullTarget
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.targets.dotnet.contract import CONTEXT_BYTES
 from fuzz.targets.python_profilers.profiler_driver import BLOCK_BYTES_MAX, HEADER_BYTES

@@ -17,7 +17,6 @@ from scripts import shell_script
 from target_helpers import Changed, carried_out, first_failure, installed
 from waiting import PATIENCE_SECONDS
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.stateful import StatefulEngine
 from fuzz.oracles.counting.distances.ocaml import Ocaml
@@ -27,6 +26,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation, summed
 from fuzz.protocol.target import full
 from fuzz.protocol.written import contents_of
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.targets import NO_OPTIONS, TargetOptions
 from fuzz.targets.ocaml.contract import BYTECODE, MEMBERS_MAX, NATIVE

@@ -24,13 +24,13 @@ from waiting import (
     wait_until,
 )
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Failure
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action, AllocateString, CollectFull, EnableSampling, Free
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import Target, contract_of
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import AHEAD_STEP, ProcessTarget

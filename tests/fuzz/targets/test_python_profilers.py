@@ -17,7 +17,6 @@ from scripts import shell_script
 from target_helpers import carried_out, installed
 from waiting import PATIENCE_SECONDS, completed
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles import Bench, Mismatch
@@ -25,6 +24,7 @@ from fuzz.oracles.counting.distances.ddtrace import Ddtrace
 from fuzz.problems import BadInputError
 from fuzz.protocol.actions import Action, CheckContents, Free, Malloc, ReadProfile
 from fuzz.protocol.written import contents_of
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.ddtrace import find

@@ -10,11 +10,11 @@ from command_line import Complaint
 from night import fresh, part_of
 from target_helpers import CLEAN, ROOT, installed, options_for
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.protocol import trace as traces
 from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
+from fuzz.reached.probes import ProbeCounter
 from fuzz.replay import replay
 from fuzz.terminal.commands.cli import run_command_line
 

@@ -11,7 +11,6 @@ import pytest
 from night import fresh, part_of
 from target_helpers import Changed, changed, first_failure
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.stateful import StatefulEngine
 from fuzz.protocol.actions import AllocateArray, AllocateGroup, AllocateNode, EnableSampling, Member
@@ -20,6 +19,7 @@ from fuzz.protocol.groups import Groups, MemberKind
 from fuzz.protocol.layout import KindLayout
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import Run
 from fuzz.targets import make_target
 

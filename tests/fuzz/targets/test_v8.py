@@ -17,7 +17,6 @@ from target_helpers import ROOT
 from v8_targets import changed_target, command_of, node_program
 from waiting import completed
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import Slice, slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.oracles.counting.distances.v8 import PLACE_BITS, V8
@@ -27,6 +26,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget, full
 from fuzz.protocol.written import contents_of
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target
 from fuzz.targets.process.program import ProcessTarget

@@ -15,11 +15,11 @@ import pytest
 from command_line import Complaint
 from night import fresh, part_of
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.engines.stateful import StatefulEngine
 from fuzz.protocol.target import full
+from fuzz.reached.probes import ProbeCounter
 from fuzz.targets import TargetOptions, make_target
 
 FOLDER = "GCFUZZ_VERSIONS"

@@ -17,9 +17,9 @@ from command_line import Gcfuzz
 from waiting import PATIENCE_SECONDS, completed, wait_until
 
 import fuzz
-from fuzz.drawing.probes import probes_for
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import Action
+from fuzz.reached.probes import probes_for
 from fuzz.targets import make_target
 from fuzz.terminal import session_report
 from fuzz.terminal.commands.cli import run_command_line

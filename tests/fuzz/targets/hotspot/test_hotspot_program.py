@@ -15,7 +15,6 @@ from mistaken_program import removed_from
 from night import fresh, part_of, rest_at_night
 from target_helpers import ROOT, Changed, changed, first_failure, java_folder
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.engines.random import RandomEngine
 from fuzz.failures.reduce import reduce_failure
 from fuzz.mutator.shadow import Shadow
@@ -27,6 +26,7 @@ from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.layout import KindLayout
 from fuzz.protocol.target import FullTarget, Target, full
+from fuzz.reached.probes import ProbeCounter
 from fuzz.replay import replay
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target

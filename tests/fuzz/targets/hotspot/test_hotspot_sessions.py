@@ -14,7 +14,6 @@ from night import fresh, part_of, rest_at_night
 from target_helpers import CLEAN, ROOT, Changed, first_failure, java_folder
 from typing_extensions import override
 
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.situation import Choices
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
@@ -25,6 +24,7 @@ from fuzz.protocol.actions import NAMES, Action
 from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.observation import Observation
 from fuzz.protocol.target import FullTarget
+from fuzz.reached.probes import ProbeCounter
 from fuzz.replay import replay
 from fuzz.run import run_actions
 from fuzz.targets import TargetOptions, make_target

@@ -7,7 +7,6 @@ import attrs
 import pytest
 from command_line import Gcfuzz
 
-from fuzz.drawing.probes import IN_EACH_STATE, ProbeCounter, probes_for
 from fuzz.engines.engine import slices_of
 from fuzz.engines.random import RandomEngine
 from fuzz.failure import Reaching
@@ -18,6 +17,7 @@ from fuzz.protocol.contract import Contract, Range, Setting
 from fuzz.protocol.counting import Contexts
 from fuzz.protocol.observation import MAJOR_STATES
 from fuzz.protocol.target import Target
+from fuzz.reached.probes import IN_EACH_STATE, ProbeCounter, probes_for
 from fuzz.run import ProbeReached, Run, run_again
 from fuzz.sessions.reach import reach
 from fuzz.targets import make_target

@@ -5,20 +5,8 @@ from itertools import chain, combinations
 import attrs
 import pytest
 
-from fuzz.drawing.combinations import (
-    IMPOSSIBLE,
-    SEEN,
-    SIZES,
-    CombinationCounter,
-    Held,
-    combinations_for,
-    facts_for,
-    held_among,
-    why_impossible,
-)
 from fuzz.drawing.draw import draw_configuration
 from fuzz.drawing.planner import facts_meet
-from fuzz.drawing.probes import ProbeCounter
 from fuzz.drawing.scenario_mutator import ScenarioMutator
 from fuzz.drawing.scenarios import next_of
 from fuzz.engines.engine import slices_of
@@ -39,6 +27,18 @@ from fuzz.protocol.actions import (
 )
 from fuzz.protocol.observation import MAJOR_STATES
 from fuzz.protocol.target import contract_of
+from fuzz.reached.combinations import (
+    IMPOSSIBLE,
+    SEEN,
+    SIZES,
+    CombinationCounter,
+    Held,
+    combinations_for,
+    facts_for,
+    held_among,
+    why_impossible,
+)
+from fuzz.reached.probes import ProbeCounter
 from fuzz.run import Run
 from fuzz.sessions.reach import reach_combinations, unplanned_facts
 from fuzz.targets import make_target

@@ -19,7 +19,6 @@ from itertools import combinations
 import attrs
 from typing_extensions import override
 
-from fuzz.drawing.probes import ProbeCounter, features_of_sizes
 from fuzz.mutator.objects import Age, ShadowObject
 from fuzz.mutator.shadow import Shadow
 from fuzz.oracles import Bench
@@ -28,6 +27,7 @@ from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.observation import MAJOR_STATES, Observation
+from fuzz.reached.probes import ProbeCounter, features_of_sizes
 
 Combination = tuple[str, ...]
 """The names of facts, in the order of `SEEN`."""

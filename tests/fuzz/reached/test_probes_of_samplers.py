@@ -2,9 +2,9 @@
 
 import pytest
 
-from fuzz.drawing.probes import PROBES, ProbeCounter, probes_for
 from fuzz.protocol import actions as do
 from fuzz.protocol.actions import Action
+from fuzz.reached.probes import PROBES, ProbeCounter, probes_for
 from fuzz.run import Run
 from fuzz.targets import make_target
 
