@@ -213,7 +213,7 @@ def is_copied(cast: Cast) -> Scenario:
             else:
                 filled = [item for item, ref in enumerate(source.refs) if ref is not None]
                 for item in filled[:1]:
-                    yield from cast.act(mutator.copy, source, dest, item)
+                    yield from cast.act(mutator.copy_with_others, source, dest, item)
 
 
 @fact("copied", "move_array")

@@ -91,7 +91,7 @@ def reference_is_moved(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     dest = yield from mutator.new(_array(choices))
     yield actions.CollectStep()
     yield from _collect_steps(choices)
-    yield mutator.copy(source, dest, item)
+    yield mutator.copy_with_others(source, dest, item)
     yield mutator.write(source, None, item)
     yield actions.CollectFull()
 
@@ -111,7 +111,8 @@ def reference_is_moved_beside_dirty_card(mutator: ScenarioMutator, choices: Choi
     for _ in range(choices.pick((1, 2, 2, 3))):
         yield actions.CollectStep()
     yield mutator.write(source, None, len(source.refs) - 1)
-    yield mutator.copy(source, dest, 0, 0)
+    # Most of the copies are of several items, and none of the one that was written.
+    yield mutator.copy(source, dest, 0, 0, choices.between(1, LARGE_ITEMS - 2))
     yield mutator.write(source, None, 0)
     yield actions.CollectFull()
 
@@ -123,7 +124,7 @@ def prebuilt_array_holds_copy(mutator: ScenarioMutator, choices: Choices) -> Sce
     yield actions.CollectMinor()
     prebuilt = max(len(mutator.situation.bench.shadow.prebuilt), 1)
     dest = yield from mutator.new(actions.LoadPrebuilt(choices.below(prebuilt)))
-    yield mutator.copy(source, dest, 0)
+    yield mutator.copy_with_others(source, dest, 0)
     yield mutator.free(source)
     yield actions.CollectFull()
 
@@ -219,7 +220,7 @@ def pinned_item_is_copied(mutator: ScenarioMutator, choices: Choices) -> Scenari
     yield mutator.write(source, obj, item)
     yield mutator.pin(obj)
     yield actions.CollectMinor()
-    yield mutator.copy(source, dest, item)
+    yield mutator.copy_with_others(source, dest, item)
     yield mutator.unpin(obj)
     yield _last_collection(choices)
 

@@ -156,6 +156,23 @@ def test_any_choices_keep_a_scenario_s_essential_actions_in_order(scenario: Star
         assert has_in_order(actions, essential_of(scenario))
 
 
+@pytest.mark.parametrize(
+    "scenario",
+    [each for each, names in ESSENTIAL.items() if "copy_array" in names],
+    ids=lambda each: each.__name__,
+)
+def test_a_scenario_of_a_copy_copies_one_item_or_several(scenario: StartScenario) -> None:
+    # PyPy copies a single item as it writes one, so that alone shows no mistake of its copies.
+    lengths = [
+        action.length
+        for number in range(SOURCES)
+        for action in play(run_on_reference(), scenario, RandomChoices(str(number)))
+        if isinstance(action, do.CopyArray)
+    ]
+    assert 1 in lengths
+    assert sum(length > 1 for length in lengths) > len(lengths) // 4
+
+
 @pytest.mark.slow
 @each_scenario
 def test_a_scenario_passes_all_oracles_under_any_configuration(scenario: StartScenario) -> None:
