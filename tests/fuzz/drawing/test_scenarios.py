@@ -50,7 +50,7 @@ ESSENTIAL: dict[StartScenario, str] = {
         "allocate_array write collect_minor load_prebuilt copy_array free collect_full"
     ),
     scenarios.pinned_object_has_identity: (
-        "allocate_string pin|take_identity pin|take_identity collect_full unpin collect_minor"
+        "allocate_string pin|take_identity pin|take_identity unpin END"
     ),
     scenarios.pinned_object_is_freed: (
         "allocate_node allocate_string pin HOLDER write collect_step unpin free collect_full"
