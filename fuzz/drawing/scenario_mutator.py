@@ -15,10 +15,11 @@ from fuzz.protocol import actions
 from fuzz.protocol.actions import Action
 
 SEVERAL_ITEMS = 2
-"""The least number of items that PyPy copies as such: it copies a single one as it writes one.
+"""The least number of items for which PyPy calls its barrier for copies (`ll_arraycopy`).
 
-While scenarios copied one item, a million actions on PyPy's main did not find arraycopy-clean-cards
-(docs/findings), and planted in the reference it was found after 1,491 (commit 7140188f).
+While most scenarios copied one item, a million actions on PyPy's main did not find
+arraycopy-clean-cards (docs/findings). Planted in the reference, it was found after 1,491 (commit
+7140188f).
 """
 
 

@@ -111,7 +111,7 @@ def reference_is_moved_beside_dirty_card(mutator: ScenarioMutator, choices: Choi
     for _ in range(choices.pick((1, 2, 2, 3))):
         yield actions.CollectStep()
     yield mutator.write(source, None, len(source.refs) - 1)
-    # Most of the copies are of several items, and none of the one that was written.
+    # Most copies are of several items. None has the last item, which was written, or its card.
     yield mutator.copy(source, dest, 0, 0, choices.between(1, LARGE_ITEMS - 2))
     yield mutator.write(source, None, 0)
     yield actions.CollectFull()
@@ -119,7 +119,7 @@ def reference_is_moved_beside_dirty_card(mutator: ScenarioMutator, choices: Choi
 
 def prebuilt_array_holds_copy(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """Only a prebuilt array refers to the item that was copied into it. (PyPy, commit 345aaf99.)"""
-    source = yield from mutator.new(actions.AllocateArray(1 + choices.below(2)))
+    source = yield from mutator.new(actions.AllocateArray(2 + choices.below(2)))
     yield mutator.write(source, source, 0)
     yield actions.CollectMinor()
     prebuilt = max(len(mutator.situation.bench.shadow.prebuilt), 1)
@@ -255,7 +255,10 @@ def only_holder_is_freed(mutator: ScenarioMutator, choices: Choices) -> Scenario
 
 
 def pinned_object_has_identity(mutator: ScenarioMutator, choices: Choices) -> Scenario:
-    """A pinned object whose identity was taken outlives marking. (PyPy 96a224bd and 2c891735.)"""
+    """A pinned object with an identity is kept alive by a major collection, and unpinned in it.
+
+    (PyPy 96a224bd and 2c891735.)
+    """
     obj = yield from mutator.new(actions.AllocateString(0))
     first, second = mutator.take_identity, mutator.pin
     if choices.one_in(2):
@@ -459,9 +462,9 @@ OF_HEAPS = (
 )
 # Of all actions of `reference`, relations have two fifths, and plans a quarter. Copies of arrays
 # are listed often, since each is short: with half as many, PyPy's defects were found after 40,000
-# actions and more, and not after 20,000. A collector that takes no steps needs fewer plans, no
-# relations, and more of what its sampler does: with relations, HotSpot allocated outside its
-# buffers in 8 of 3,000 actions, where its test wants 10.
+# actions and more, and not after 20,000 (commit 0d57159e, with copies of one item). A collector
+# that takes no steps needs fewer plans, no relations, and more of what its sampler does: with
+# relations, HotSpot allocated outside its buffers in 8 of 3,000 actions, where its test wants 10.
 OF_COLLECTORS = (
     *(*SCENARIOS, reference_is_moved, pinned_object_is_freed),
     *([young_item_is_moved, prebuilt_array_holds_copy] * 2),

@@ -24,6 +24,7 @@ from fuzz.protocol.actions import NAMES, SLOT_FIELDS, Action, name_of
 from fuzz.protocol.contract import Contract
 from fuzz.protocol.layout import KindLayout
 from fuzz.protocol.target import contract_of
+from fuzz.reached.probes import FAR_ITEM
 from fuzz.run import Run, rerun
 from fuzz.targets import make_target
 from fuzz.targets.references.collector import SETTINGS
@@ -156,21 +157,48 @@ def test_any_choices_keep_a_scenario_s_essential_actions_in_order(scenario: Star
         assert has_in_order(actions, essential_of(scenario))
 
 
+def copies_in(scenario: StartScenario) -> list[do.CopyArray]:
+    return [
+        action
+        for number in range(SOURCES)
+        for action in play(run_on_reference(), scenario, RandomChoices(str(number)))
+        if isinstance(action, do.CopyArray)
+    ]
+
+
 @pytest.mark.parametrize(
     "scenario",
     [each for each, names in ESSENTIAL.items() if "copy_array" in names],
     ids=lambda each: each.__name__,
 )
-def test_a_scenario_of_a_copy_copies_one_item_or_several(scenario: StartScenario) -> None:
+def test_many_copies_of_a_scenario_are_of_several_items(scenario: StartScenario) -> None:
     # PyPy copies a single item as it writes one, so that alone shows no mistake of its copies.
-    lengths = [
-        action.length
-        for number in range(SOURCES)
-        for action in play(run_on_reference(), scenario, RandomChoices(str(number)))
-        if isinstance(action, do.CopyArray)
-    ]
+    lengths = [copy.length for copy in copies_in(scenario)]
     assert 1 in lengths
-    assert sum(length > 1 for length in lengths) > len(lengths) // 4
+    assert sum(length > 1 for length in lengths) > len(lengths) // 3
+
+
+def test_a_copy_beside_a_dirty_card_has_no_item_of_that_card() -> None:
+    ends = [copy.length for copy in copies_in(scenarios.reference_is_moved_beside_dirty_card)]
+    assert max(ends) <= FAR_ITEM < scenarios.LARGE_ITEMS - 1
+
+
+@pytest.mark.parametrize(("source_length", "dest_length"), [(1, 3), (3, 1), (5, 8), (8, 5), (6, 6)])
+def test_an_item_is_copied_with_others_beside_it(source_length: int, dest_length: int) -> None:
+    lengths = set()
+    for number in range(SOURCES):
+        run = run_on_reference()
+        run.step(do.AllocateArray(source_length))
+        run.step(do.AllocateArray(dest_length))
+        choices = RandomChoices(str(number))
+        source, dest = run.situation.roots
+        item = choices.below(source_length)
+        copy = ScenarioMutator(run.situation, choices).copy_with_others(source, dest, item)
+        assert isinstance(copy, do.CopyArray)
+        assert why_illegal(copy, run.contract, run.bench.shadow) is None
+        assert copy.source_start <= item < copy.source_start + copy.length
+        lengths.add(copy.length)
+    assert lengths == {*range(1, min(source_length, dest_length) + 1)}
 
 
 @pytest.mark.slow
