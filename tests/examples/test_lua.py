@@ -143,6 +143,13 @@ KEPT_BY_QUEUED = [
     *(do.RegisterFinalizer(3, 1), NODE, do.RegisterFinalizer(4, 0), do.Write(3, 0, 1)),
     *(do.UnregisterFinalizer(4), do.Write(4, 0, 0), do.Free(0), do.Free(2), do.Free(2), do.Free(0)),
 ]
+KEPT_BY_DEAD = [
+    *(NODE, do.RegisterFinalizer(0, 0), NODE, do.RegisterFinalizer(1, 1)),
+    *(do.UnregisterFinalizer(1), do.AllocateEphemeron(0, 1), do.Write(1, 0, 0), do.Free(1)),
+    *(NODE, do.Write(2, 1, 0), do.Free(0), NODE, do.RegisterFinalizer(2, 2), do.Write(2, 0, 0)),
+    *(do.Free(0), do.Free(1), do.AllocateString(0), do.Write(0, 1, None)),
+]
+"""The allocation that fails finds two dead: the node with finalizer 2, and one that it keeps."""
 READ = [
     *(do.CollectStep(), do.ReadWeakref(0, keep=True), do.RunFinalizers(keep=True)),
     *(do.Resurrect(1), do.Read(2, 0), do.ReadWeakref(3)),
@@ -156,6 +163,7 @@ READ = [
         pytest.param(FAILS, [*BOTH_KEPT_ONCE, FULL, FULL, FULL], id="memory"),
         pytest.param(FAILS, [*VALUE_KEPT_ONCE, FULL, FULL, FULL], id="value"),
         pytest.param(FAILS, [*RETURNED_AND_KEPT_ONCE, FULL, FULL, FULL], id="returned"),
+        pytest.param(FAILS, [*KEPT_BY_DEAD, FULL, RUN, FULL, RUN], id="dead"),
         pytest.param({}, [*KEPT_BY_QUEUED, *READ], id="weakref"),
     ],
 )

@@ -384,6 +384,18 @@ def test_a_finalizer_of_what_it_refers_to_may_be_called_later(finalizing: Contra
     assert why(keeping(), *steps, FULL, finalized()) == late
 
 
+def test_it_may_be_called_later_too_if_a_dead_object_keeps_that_one(finalizing: Contract) -> None:
+    steps: list[Step] = [NODE, do.RegisterFinalizer(0, 0), NODE, do.RegisterFinalizer(1, 1)]
+    steps += [do.UnregisterFinalizer(1), do.Write(1, 0, 0), do.AllocateEphemeron(0, 1), NODE]
+    steps += [do.RegisterFinalizer(3, 2), do.Write(3, 0, 2), *[do.Free(0)] * 4, FULL]
+    late = "after 1 full collection"
+    assert why(finalizing_as_lua(finalizing, within=1), *steps, finalized(2)) == late
+    keeping = partial(finalizing_as_lua, finalizing, within=1, taken_back="kept_once")
+    assert why(keeping(), *steps, finalized(2)) is None
+    assert why(keeping(), *steps, finalized(2), FULL, finalized()) is None
+    assert why(keeping(), *steps, finalized(2), FULL, FULL, finalized()) == late
+
+
 @pytest.mark.parametrize(("links", "collections"), [(0, 1), (1, 2), (2, 2)])
 def test_one_that_another_of_them_refers_to_may_be_kept_once_more(
     finalizing: Contract, links: int, collections: int
