@@ -183,24 +183,6 @@ def test_a_copy_beside_a_dirty_card_has_no_item_of_that_card() -> None:
     assert max(ends) <= FAR_ITEM < scenarios.LARGE_ITEMS - 1
 
 
-@pytest.mark.parametrize(("source_length", "dest_length"), [(1, 3), (3, 1), (5, 8), (8, 5), (6, 6)])
-def test_an_item_is_copied_with_others_beside_it(source_length: int, dest_length: int) -> None:
-    lengths = set()
-    for number in range(SOURCES):
-        run = run_on_reference()
-        run.step(do.AllocateArray(source_length))
-        run.step(do.AllocateArray(dest_length))
-        choices = RandomChoices(str(number))
-        source, dest = run.situation.roots
-        item = choices.below(source_length)
-        copy = ScenarioMutator(run.situation, choices).copy_with_others(source, dest, item)
-        assert isinstance(copy, do.CopyArray)
-        assert why_illegal(copy, run.contract, run.bench.shadow) is None
-        assert copy.source_start <= item < copy.source_start + copy.length
-        lengths.add(copy.length)
-    assert lengths == {*range(1, min(source_length, dest_length) + 1)}
-
-
 @pytest.mark.slow
 @each_scenario
 def test_a_scenario_passes_all_oracles_under_any_configuration(scenario: StartScenario) -> None:
