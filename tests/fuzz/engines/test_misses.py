@@ -238,6 +238,8 @@ CONJUNCTIONS: list[tuple[type, str, Method, int]] = [
     (Sampler, "report", dead_pinned_sample_is_dropped, 3),
     (Sampler, "pause", pausing_twice_forgets_the_period, 5),
     (MinorCollection, "_move_out", large_object_promoted_while_sweeping_loses_its_identity, 5),
+    # Of seeds 1 to 15, seed 5 alone misses it. The median is 11,780 actions (2026-12-01).
+    (MajorCollection, "_finish_marking", weakrefs_are_cleared_before_the_last_rescan, 5),
 ]
 """Mistakes that need several things at once, and how many of five seeds find each.
 
@@ -248,7 +250,6 @@ MISSES: list[tuple[type, str, Method]] = [
     (Barrier, "_before_copy_of_cards", only_the_first_card_is_copied),
     (Barrier, "forget_young", nothing_happens),
     (Barrier, "mark_card", ninth_card_is_never_marked),
-    (MajorCollection, "_finish_marking", weakrefs_are_cleared_before_the_last_rescan),
     (Weakrefs, "_follow", pinned_objects_never_die),
     (Weakrefs, "_follow", dead_large_object_is_taken_for_old),
     (Pinning, "after_marking", nothing_happens),
