@@ -255,7 +255,7 @@ def only_holder_is_freed(mutator: ScenarioMutator, choices: Choices) -> Scenario
 
 
 def pinned_object_has_identity(mutator: ScenarioMutator, choices: Choices) -> Scenario:
-    """A pinned object with an identity is kept alive by a major collection, and unpinned in it.
+    """A pinned object with an identity is unpinned while a major collection goes on, or after it.
 
     (PyPy 96a224bd and 2c891735.)
     """

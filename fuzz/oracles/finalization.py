@@ -166,10 +166,10 @@ class FinalizationOracle(Oracle):
             one for one in dead if any(_outside_leads_to(one, other, led_to) for other in dead)
         }
         are_kept = self._promised.objects == "kept"
-        # Lua may have found one dead when an allocation failed, also if a dead object keeps it.
-        table = self._shadow.finalizers
-        once_kept = [obj for obj in table.keeps_once if obj not in reachable] + table.kept_once
         if self._promised.within and (is_full or self._promised.within_collections):
+            # Lua may have found one dead when an allocation failed, also if a dead object keeps it.
+            table = self._shadow.finalizers
+            once_kept = [obj for obj in table.keeps_once if obj not in reachable] + table.kept_once
             for group in self._groups(dead, led_to):
                 others = [entry.obj for entry in dead if are_kept and entry not in group]
                 others += once_kept

@@ -134,6 +134,7 @@ def test_a_black_object_may_refer_to_a_new_root_among_prebuilt_objects() -> None
 def test_a_mistake_breaks_the_invariant_that_names_it(invariant: str) -> None:
     target = ReferenceTarget("reference", Parts(**MISTAKES[invariant]))
     target.check_invariants()
+    # With 20 seeds, the one of copies took at most 4,618 actions, and 5,278 in commit 7140188f.
     assert broken_in(target, 12_000) == {invariant}
 
 
