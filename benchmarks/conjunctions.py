@@ -11,7 +11,7 @@ file (docs/evidence/effectiveness.md has its hash). Sixty more are in `fresh_tun
 `fresh_checked.py` and `fresh_unseen.py`.
 
 A hunt is won if something fails within the budget. It has the chunks of a session with that seed
-and budget. Each hunt plants one bug in this process.
+and budget, and a larger budget only adds to them. Each hunt plants one bug in this process.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ from gcmodel.sampling.slow_path import Allocation
 
 Method = Callable[..., Any]
 ACTIONS = 30_000
+BUDGETS = (ACTIONS, 60_000, 100_000, 150_000, 300_000, 600_000)
+"""Of a hunt with more actions, it is also said whether a smaller budget would have won it."""
 SEEDS = 5
 GENERATED_COUNT = 24
 
@@ -583,8 +585,10 @@ def main(half: str, bugs: Sequence[str], engine: str, seeds: int, actions: int) 
     print(f"| {half}, {engine}, {actions:,} actions | won of {seeds} | median |\n|---|--:|--:|")
     for name in names:
         print(row(name, hunted[name], actions))
-    won = sum(each is not None for hunts in hunted.values() for each in hunts)
-    print(f"{won} of {seeds * len(names)} hunts won")
+    found = [each for hunts in hunted.values() for each in hunts if each is not None]
+    for budget in [each for each in BUDGETS if each < actions]:
+        print(f"{sum(each <= budget for each in found)} hunts won within {budget:,} actions")
+    print(f"{len(found)} of {seeds * len(names)} hunts won")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,12 @@ def old(cast: Cast) -> Scenario:
     yield from cast.act(actions.CollectMinor)
 
 
+@fact("age", "load_prebuilt")
+def is_prebuilt(cast: Cast) -> Scenario:
+    """The main object was there from the start, and may never have been written."""
+    yield from cast.new(cast.mutator.load_prebuilt)
+
+
 # What is known of it.
 
 
@@ -93,13 +99,13 @@ def is_only_held(cast: Cast) -> Scenario:
 
 
 def _held(cast: Cast, *, only: bool) -> Scenario:
-    choices, prebuilt = cast.choices, len(cast.shadow.prebuilt)
+    choices = cast.choices
     for obj in cast.among():
         holders = [each for each in cast.objects if each.refs and each is not obj][:1]
         if not holders or choices.one_in(2):
             holders = []
-            if prebuilt and choices.one_in(4):
-                yield from cast.add(holders, actions.LoadPrebuilt, choices.below(prebuilt))
+            if cast.shadow.prebuilt and choices.one_in(4):
+                yield from cast.add(holders, cast.mutator.load_prebuilt)
             else:
                 yield from cast.add(holders, cast.holder)
             cast.objects.extend(holders)

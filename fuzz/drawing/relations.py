@@ -115,9 +115,9 @@ def _end(cast: Cast) -> Scenario:
 
 def _new(cast: Cast) -> Scenario:
     """One more object: a prebuilt one, any other, or a node, most of the time with a finalizer."""
-    choices, prebuilt = cast.choices, len(cast.shadow.prebuilt)
-    if prebuilt and choices.one_in(PREBUILT_SHARE):
-        yield from cast.new(actions.LoadPrebuilt, choices.below(prebuilt))
+    choices = cast.choices
+    if cast.shadow.prebuilt and choices.one_in(PREBUILT_SHARE):
+        yield from cast.new(cast.mutator.load_prebuilt)
         return
     if not cast.contract.finalizers or choices.one_in(4):
         yield from cast.new(cast.anything)

@@ -72,6 +72,14 @@ class ScenarioMutator:
             raise ObjectGoneError
         return length - 1 if not self.choices.below(2) else self.choices.below(length)
 
+    def load_prebuilt(self, *kinds: str) -> Action:
+        """Load a prebuilt object of one of these kinds, or of any kind."""
+        prebuilt = enumerate(self.situation.bench.shadow.prebuilt)
+        indices = [index for index, obj in prebuilt if not kinds or obj.kind in kinds]
+        if not indices:
+            raise ObjectGoneError
+        return actions.LoadPrebuilt(self.choices.pick(indices))
+
     free = _on_slot(actions.Free)
     pin = _on_slot(actions.Pin)
     unpin = _on_slot(actions.Unpin)

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
+from fuzz.drawing.cast import Cast
 from fuzz.drawing.deaths import ephemerons_form_a_chain, weakref_is_resurrected
+from fuzz.drawing.facts_of_heaps import is_sweeping
 from fuzz.drawing.full_heaps import heap_is_filled
 from fuzz.drawing.planner import facts_meet, objects_live_long
 from fuzz.drawing.relations import objects_are_related
@@ -97,10 +99,10 @@ def reference_is_moved(mutator: ScenarioMutator, choices: Choices) -> Scenario:
 
 
 def reference_is_moved_beside_dirty_card(mutator: ScenarioMutator, choices: Choices) -> Scenario:
-    """A reference is moved between large arrays, and another item of the source was written.
+    """A reference is moved between large arrays. Most often another item of the source was written.
 
-    Only the copied items may be clean: whether the destination is scanned again must not depend on
-    the rest of the source. (PyPy's array copy, docs/findings.)
+    The copied items are clean. Whether the destination is scanned again must not depend on the
+    rest of the source. (PyPy's array copy, docs/findings; with a clean source, commit 94529a6d.)
     """
     source = yield from mutator.new(actions.AllocateArray(LARGE_ITEMS))
     obj = yield from mutator.new(actions.AllocateNode(0))
@@ -110,7 +112,8 @@ def reference_is_moved_beside_dirty_card(mutator: ScenarioMutator, choices: Choi
     # The second step is likely to visit the newest root, and no other.
     for _ in range(choices.pick((1, 2, 2, 3))):
         yield actions.CollectStep()
-    yield mutator.write(source, None, len(source.refs) - 1)
+    if choices.below(4):
+        yield mutator.write(source, None, len(source.refs) - 1)
     # Most copies are of several items. None has the last item, which was written, or its card.
     yield mutator.copy(source, dest, 0, 0, choices.between(1, LARGE_ITEMS - 2))
     yield mutator.write(source, None, 0)
@@ -118,14 +121,28 @@ def reference_is_moved_beside_dirty_card(mutator: ScenarioMutator, choices: Choi
 
 
 def prebuilt_array_holds_copy(mutator: ScenarioMutator, choices: Choices) -> Scenario:
-    """Only a prebuilt array refers to the item that was copied into it. (PyPy, commit 345aaf99.)"""
-    source = yield from mutator.new(actions.AllocateArray(2 + choices.below(2)))
+    """Only a prebuilt array refers to the item that was copied into it. (PyPy, commit 3fb1b086.)"""
+    source = yield from mutator.new(actions.AllocateArray(choices.pick((2, 3, LARGE_ITEMS))))
     yield mutator.write(source, source, 0)
     yield actions.CollectMinor()
-    prebuilt = max(len(mutator.situation.bench.shadow.prebuilt), 1)
-    dest = yield from mutator.new(actions.LoadPrebuilt(choices.below(prebuilt)))
+    dest = yield from mutator.new(mutator.load_prebuilt("array"))
     yield mutator.copy_with_others(source, dest, 0)
     yield mutator.free(source)
+    yield actions.CollectFull()
+
+
+def prebuilt_array_is_written_after_copy(mutator: ScenarioMutator, choices: Choices) -> Scenario:
+    """While marking, a prebuilt array is copied to another one, to which an item is then written.
+
+    The copy may let the next write do without a barrier. (PyPy, commit 345aaf99.)
+    """
+    yield actions.CollectStep()
+    source = yield from mutator.new(mutator.load_prebuilt("array"))
+    dest = yield from mutator.new(mutator.load_prebuilt("array"))
+    yield mutator.copy_with_others(source, dest, 0)
+    obj = yield from mutator.new(actions.AllocateNode(0))
+    yield mutator.write(dest, obj)
+    yield mutator.free(obj)
     yield actions.CollectFull()
 
 
@@ -234,7 +251,7 @@ def only_holder_is_freed(mutator: ScenarioMutator, choices: Choices) -> Scenario
     """
     yield from _collect_steps(choices)
     holder = yield from mutator.new(
-        actions.LoadPrebuilt(0) if choices.one_in(2) else _holder(choices)
+        mutator.load_prebuilt() if choices.one_in(2) else _holder(choices)
     )
     has_identity = choices.one_in(3)
     if has_identity:
@@ -257,6 +274,7 @@ def only_holder_is_freed(mutator: ScenarioMutator, choices: Choices) -> Scenario
 def pinned_object_has_identity(mutator: ScenarioMutator, choices: Choices) -> Scenario:
     """A pinned object with an identity is unpinned while a major collection goes on, or after it.
 
+    The place that is reserved for it must not be freed too early, nor kept when the object dies.
     (PyPy 96a224bd and 2c891735.)
     """
     obj = yield from mutator.new(actions.AllocateString(0))
@@ -265,11 +283,17 @@ def pinned_object_has_identity(mutator: ScenarioMutator, choices: Choices) -> Sc
         first, second = second, first
     yield first(obj)
     yield second(obj)
-    yield from _collect_steps(choices)
-    # In PyPy until 7.3.15, it was freed if it was unpinned while the collector swept.
-    if choices.one_in(2):
-        yield actions.CollectFull()
+    match choices.below(3):
+        case 0:
+            yield from _collect_steps(choices)
+        case 1:
+            yield actions.CollectFull()
+        case _:
+            # In PyPy until 7.3.15, it was freed if it was unpinned while the collector swept.
+            yield from is_sweeping(Cast(mutator, choices))
     yield mutator.unpin(obj)
+    if choices.one_in(2):
+        yield mutator.free(obj)
     yield _last_collection(choices)
 
 
@@ -452,7 +476,7 @@ SCENARIOS: tuple[StartScenario, ...] = (
     *(reference_is_moved, reference_is_moved_beside_dirty_card, array_has_many_cards),
     *(prebuilt_array_holds_copy, pinned_object_has_identity, pinned_object_is_freed),
     *(sampling_starts_beside_obstacle, young_item_is_copied, young_item_is_moved),
-    *(pinned_item_is_copied, only_holder_is_freed),
+    *(pinned_item_is_copied, only_holder_is_freed, prebuilt_array_is_written_after_copy),
 )
 # A scenario is listed several times if only some of its many choices show a mistake, or if it shows
 # what real collectors get wrong.
@@ -466,7 +490,7 @@ OF_HEAPS = (
 # that takes no steps needs fewer plans, no relations, and more of what its sampler does: with
 # relations, HotSpot allocated outside its buffers in 8 of 3,000 actions, where its test wants 10.
 OF_COLLECTORS = (
-    *(*SCENARIOS, reference_is_moved, pinned_object_is_freed),
+    *(*SCENARIOS, reference_is_moved, pinned_object_is_freed, pinned_object_has_identity),
     *([young_item_is_moved, prebuilt_array_holds_copy] * 2),
     *([reference_is_moved_beside_dirty_card, young_item_is_copied] * 4),
     *([facts_meet] * 3),
@@ -485,7 +509,7 @@ ABOUT: Mapping[StartScenario, str] = {
 OF_RANDOM_DISTANCES = (*OF_HEAPS, *[kinds_alternate_in_step] * 5)
 OF_BOUNDARIES = (*OF_RANDOM_DISTANCES, *[sampling_is_on_for_moments] * 10)
 OF_BLOCKS = (blocks_alternate_in_step,)
-OF_EXHAUSTION = (heap_is_filled,) * 12
+OF_EXHAUSTION = (heap_is_filled,) * 13
 OF_THREADS = (thread_ends_after_writes,) * 8
 
 

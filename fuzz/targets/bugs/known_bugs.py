@@ -293,7 +293,7 @@ class CopyListsOnlyCopiedCards(Barrier):
             self.dirty_arrays.remove(dest)
 
 
-@REFERENCE.bug("arraycopy-prebuilt", "PyPy, commit 345aaf99", ("heap",), 7)
+@REFERENCE.bug("arraycopy-prebuilt", "PyPy, commit 3fb1b086", ("heap",), 7)
 class CopyForgetsPrebuilt(Barrier):
     """A copy into a prebuilt array does not make it a root: a live object is freed."""
 
@@ -304,6 +304,21 @@ class CopyForgetsPrebuilt(Barrier):
         super().before_copy(source, dest, source_start, dest_start, length)
         if had_none and dest.flags & TRACK_YOUNG and dest in self.prebuilt_roots:
             # Correct: it stays a root even if no copied object is young.
+            dest.flags |= NO_HEAP_REFERENCES
+            self.prebuilt_roots.remove(dest)
+
+
+@REFERENCE.bug("write-after-prebuilt-copy", "PyPy, commit 345aaf99", ("heap",), 7)
+class CopyBetweenPrebuilt(Barrier):
+    """A copy between prebuilt arrays hides the next write into one: a live object is freed."""
+
+    def before_copy(
+        self, source: Object, dest: Object, source_start: int, dest_start: int, length: int
+    ) -> None:
+        had_none = dest.flags & source.flags & NO_HEAP_REFERENCES
+        super().before_copy(source, dest, source_start, dest_start, length)
+        if had_none and dest in self.prebuilt_roots:
+            # Correct: it is a root, since the next write into it has no barrier.
             dest.flags |= NO_HEAP_REFERENCES
             self.prebuilt_roots.remove(dest)
 

@@ -1,6 +1,7 @@
 """Scenarios: the actions of each one, how it ends, and the bug that it finds."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,6 +10,7 @@ from typing_extensions import override
 
 from fuzz.drawing import scenarios
 from fuzz.drawing.draw import draw_action, draw_configuration, draw_from_scenario, menu_of
+from fuzz.drawing.facts_of_heaps import SWEEPING
 from fuzz.drawing.planner import facts_meet
 from fuzz.drawing.relations import objects_are_related
 from fuzz.drawing.rules import rules_for
@@ -44,11 +46,14 @@ ESSENTIAL: dict[StartScenario, str] = {
         "collect_full"
     ),
     scenarios.reference_is_moved_beside_dirty_card: (
-        "allocate_array allocate_node write free allocate_array collect_step write copy_array "
-        "write collect_full"
+        "allocate_array allocate_node write free allocate_array collect_step copy_array write "
+        "collect_full"
     ),
     scenarios.prebuilt_array_holds_copy: (
         "allocate_array write collect_minor load_prebuilt copy_array free collect_full"
+    ),
+    scenarios.prebuilt_array_is_written_after_copy: (
+        "collect_step load_prebuilt load_prebuilt copy_array allocate_node write free collect_full"
     ),
     scenarios.pinned_object_has_identity: (
         "allocate_string pin|take_identity pin|take_identity unpin END"
@@ -82,6 +87,7 @@ FINDS: dict[StartScenario, str] = {
     scenarios.reference_is_moved: "arraycopy-skips-barrier-while-marking",
     scenarios.reference_is_moved_beside_dirty_card: "arraycopy-clean-cards",
     scenarios.prebuilt_array_holds_copy: "arraycopy-prebuilt",
+    scenarios.prebuilt_array_is_written_after_copy: "write-after-prebuilt-copy",
     scenarios.pinned_object_has_identity: "pinned-shadow-visited",
     scenarios.pinned_object_is_freed: "pinned-white-object",
     scenarios.sampling_starts_beside_obstacle: "enable-beside-old-obstacle",
@@ -181,6 +187,28 @@ def test_many_copies_of_a_scenario_are_of_several_items(scenario: StartScenario)
 def test_a_copy_beside_a_dirty_card_has_no_item_of_that_card() -> None:
     ends = [copy.length for copy in copies_in(scenarios.reference_is_moved_beside_dirty_card)]
     assert max(ends) <= FAR_ITEM < scenarios.LARGE_ITEMS - 1
+
+
+def test_a_reference_is_moved_between_large_arrays_without_dirty_cards_too() -> None:
+    written = set()
+    for number in range(SOURCES):
+        run, source = run_on_reference(), RandomChoices(str(number))
+        actions = play(run, scenarios.reference_is_moved_beside_dirty_card, source)
+        written.add(sum(isinstance(action, do.Write) for action in actions))
+    assert written == {2, 3}
+
+
+def test_an_object_with_an_identity_is_unpinned_while_the_collector_sweeps() -> None:
+    states: Counter[int | None] = Counter()
+    for number in range(SOURCES):
+        run = run_on_reference()
+        choices = RandomChoices(str(number))
+        actions = started(scenarios.pinned_object_has_identity, run, choices)
+        while (action := next_of(actions)) is not None:
+            if isinstance(action, do.Unpin):
+                states[run.situation.state] += 1
+            run.step(action)
+    assert states[SWEEPING] > SOURCES // 4
 
 
 @pytest.mark.slow
@@ -308,13 +336,11 @@ def test_where_nothing_can_be_pinned_a_scenario_ends_before_it_pins(
     assert " ".join(NAMES[type(action)] for action in actions) == before
 
 
-@pytest.mark.parametrize(("prebuilt_nodes", "last"), [(1, do.LoadPrebuilt), (0, do.CollectMinor)])
-def test_without_a_prebuilt_array_nothing_is_copied_into_one(
-    prebuilt_nodes: int, last: type[Action], simplest: Choices
-) -> None:
-    run = run_on_reference(prebuilt_nodes=prebuilt_nodes, prebuilt_arrays=0)
+def test_without_a_prebuilt_array_nothing_is_copied_into_one(simplest: Choices) -> None:
+    """The prebuilt node is not loaded instead."""
+    run = run_on_reference(prebuilt_nodes=1, prebuilt_arrays=0)
     actions = play(run, scenarios.prebuilt_array_holds_copy, simplest)
-    assert isinstance(actions[-1], last)
+    assert isinstance(actions[-1], do.CollectMinor)
 
 
 # Objects and their slots.

@@ -66,6 +66,8 @@ SMALL_EDEN = {"desired_bytes": 32}
 OUTSIDE, WIDE = do.AllocateNode(0, nonmovable=True), do.AllocateString(31)
 CALLBACK = (do.SetCallback(31), do.EnableSampling(1024))
 PREBUILT = (ARRAY, do.Write(0, 0, 0), MINOR, do.LoadPrebuilt(1))
+PREBUILT_COPY = (do.LoadPrebuilt(1), do.CopyArray(0, 0, 0, 0, 1))
+CHILD_ONLY = (NODE, do.Write(0, 0, 1), do.Free(1))
 AT_TOP = (do.EnableSampling(264), do.AllocateString(215))
 LOST_AND_FULL = (do.Write(0, 0, None), FULL)
 PROFILE, CONTENTS = do.ReadProfile(), do.CheckContents()
@@ -115,6 +117,7 @@ TRIGGERS: dict[str, Scenario] = {
     "arraycopy-skips-barrier-while-marking": [*MARKED_BLACK, COPY, *LOST_AND_FULL],
     "arraycopy-clean-cards": [*LARGE_MARKED_BLACK, do.Write(0, 32, None), COPY, *LOST_AND_FULL],
     "arraycopy-prebuilt": [*PREBUILT, COPY, do.Free(0), FULL],
+    "write-after-prebuilt-copy": [do.CollectStep(), *PREBUILT_COPY, *CHILD_ONLY, FULL],
     "arrayfill-skips-barrier": [do.LoadPrebuilt(1), NODE, do.FillArray(0, 1), MINOR],
     "arraymove-keeps-cards": [LARGE, NODE, do.Write(0, 0, 1), do.MoveArray(0, 0, 32, 1), MINOR],
     "pinned-shadow-visited": [STRING, do.Pin(0), do.TakeIdentity(0), FULL, do.Unpin(0), MINOR],
@@ -277,6 +280,8 @@ NEAR_MISSES: dict[str, Scenario] = {
     "arraycopy-clean-cards": [*LARGE_MARKED_BLACK, do.Write(0, 31, None), COPY, *LOST_AND_FULL],
     # The prebuilt array was written before, so that it is a root.
     "arraycopy-prebuilt": [*PREBUILT, do.Write(1, 1, 0), COPY, do.Free(0), FULL],
+    # Nothing marks, so that the copy leaves the barrier to the write.
+    "write-after-prebuilt-copy": [*PREBUILT_COPY, *CHILD_ONLY, FULL],
     # The node is old.
     "arrayfill-skips-barrier": [do.LoadPrebuilt(1), NODE, MINOR, do.FillArray(0, 1), MINOR],
     # The card is dirty already.
