@@ -172,7 +172,8 @@ def _is_young(obj: ShadowObject) -> bool:
 
 
 def _is_old(obj: ShadowObject) -> bool:
-    return obj.age is Age.OLD
+    # The shadow calls a pinned object old that only dead ones refer to: they may keep it alive.
+    return obj.age is Age.OLD and not obj.pinned
 
 
 SEEN: tuple[SeenFact, ...] = (
