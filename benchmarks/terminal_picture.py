@@ -26,7 +26,7 @@ from rich.text import Text
 
 COLUMNS = 96
 COMMANDS = (
-    "gcfuzz run -x --actions 20000 --seed 13 --target reference+stale-limit-after-large",
+    "gcfuzz run -x --actions 20000 --seed 28 --target reference+stale-limit-after-large",
     "gcfuzz explain gcfuzz-failures/pointers-limit-less-allocate_string-a6586444.jsonl",
 )
 OF_LIVE_LINE = " actions/s · ", " tries · "

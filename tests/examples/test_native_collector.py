@@ -46,7 +46,7 @@ def test_sanitized_sessions_pass(build: Build, session: Session, engine: str, se
     assert session(build(sanitized=True), *plan) == (CLEAN, [])
 
 
-@pytest.mark.parametrize("bug", FOUND_BY)
+@pytest.mark.parametrize("bug", rest_at_night(FOUND_BY))
 def test_an_oracle_finds_a_bug_in_the_collector(build: Build, session: Session, bug: str) -> None:
     code, failures = session(build(bug), "--actions", "5000")
     assert code == MISMATCH

@@ -131,7 +131,7 @@ MISTAKES: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", rest_at_night(MISTAKES))
 def test_a_mistake_in_the_contract_is_found(mistake: str, jfr_25: FullTarget) -> None:
     target = Changed(jfr_25, change(**MISTAKES[mistake]), **SETTINGS, **NARROWED)
     failure = first_failure(target, 20_000)
