@@ -11,7 +11,8 @@ file (docs/evidence/effectiveness.md has its hash). Sixty more are in `fresh_tun
 `fresh_checked.py` and `fresh_unseen.py`.
 
 A hunt is won if something fails within the budget. It has the chunks of a session with that seed
-and budget, and a larger budget only adds to them. Each hunt plants one bug in this process.
+and budget. A larger budget makes the last of these chunks longer, and adds others. Each hunt plants
+one bug in this process.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ from gcmodel.sampling.slow_path import Allocation
 Method = Callable[..., Any]
 ACTIONS = 30_000
 BUDGETS = (ACTIONS, 60_000, 100_000, 150_000, 300_000, 600_000)
-"""Of a hunt with more actions, it is also said whether a smaller budget would have won it."""
+"""If hunts have more actions, those that were won within each of these numbers are counted, too."""
 SEEDS = 5
 GENERATED_COUNT = 24
 

@@ -132,7 +132,7 @@ def prebuilt_array_holds_copy(mutator: ScenarioMutator, choices: Choices) -> Sce
 
 
 def prebuilt_array_is_written_after_copy(mutator: ScenarioMutator, choices: Choices) -> Scenario:
-    """While marking, a prebuilt array is copied to another one, to which an item is then written.
+    """While marking, a prebuilt array is copied to one, perhaps itself, and that is written.
 
     The copy may let the next write do without a barrier. (PyPy, commit 345aaf99.)
     """

@@ -297,9 +297,12 @@ def test_where_nothing_can_be_pinned_a_scenario_ends_before_it_pins(
     assert " ".join(NAMES[type(action)] for action in actions) == before
 
 
-def test_without_a_prebuilt_array_nothing_is_copied_into_one(simplest: Choices) -> None:
-    """The prebuilt node is not loaded instead."""
-    run = run_on_reference(prebuilt_nodes=1, prebuilt_arrays=0)
+@pytest.mark.parametrize("prebuilt_nodes", [0, 1])
+def test_without_a_prebuilt_array_nothing_is_copied_into_one(
+    prebuilt_nodes: int, simplest: Choices
+) -> None:
+    """A prebuilt node is not loaded instead."""
+    run = run_on_reference(prebuilt_nodes=prebuilt_nodes, prebuilt_arrays=0)
     actions = play(run, scenarios.prebuilt_array_holds_copy, simplest)
     assert isinstance(actions[-1], do.CollectMinor)
 
