@@ -64,7 +64,7 @@ class Settled(RandomEngine):
     """An engine with fixed values for some settings."""
 
     def __init__(self, target: FullTarget, **settled: int) -> None:
-        super().__init__(target, fresh("1"))
+        super().__init__(target, fresh("3"))
         self._settled = settled
 
     @override
