@@ -159,6 +159,25 @@ def test_a_reference_is_moved_between_large_arrays_without_dirty_cards_too() -> 
     assert written == {2, 3}
 
 
+def test_an_array_with_cards_is_copied_into_a_prebuilt_one_too() -> None:
+    lengths = set()
+    for number in range(SOURCES):
+        run, source = run_on_reference(), RandomChoices(str(number))
+        first = play(run, scenarios.prebuilt_array_holds_copy, source)[0]
+        assert isinstance(first, do.AllocateArray)
+        lengths.add(first.length)
+    assert lengths == {2, 3, scenarios.LARGE_ITEMS}
+
+
+def test_a_pinned_object_with_an_identity_dies_or_lives() -> None:
+    freed = set()
+    for number in range(SOURCES):
+        run, source = run_on_reference(), RandomChoices(str(number))
+        actions = play(run, scenarios.pinned_object_has_identity, source)
+        freed.add(any(isinstance(action, do.Free) for action in actions))
+    assert freed == {False, True}
+
+
 def test_an_object_with_an_identity_is_unpinned_while_the_collector_sweeps() -> None:
     states: Counter[int | None] = Counter()
     for number in range(SOURCES):
